@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"executor/gpu":        1,
 	"executor/machine":    1,
 	"executor/usage":      1,
+	"ledger/rows":         1,
 	"projections/story":   2,
 	"executor/supervisor": 2,
 	"scheduler/admit":     2,
@@ -49,7 +50,7 @@ var floors = map[string]int{
 var inside = []string{"events/bus", "cli/slurm", "cli", "executor/cgroup", "executor/gpu", "executor/supervisor", "integration", "scheduler/sim"}
 
 // pure packages decide and fold: no clock, no chance, no disk, no network, no environment.
-var pure = []string{"events", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story",
+var pure = []string{"events", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story", "ledger/rows",
 	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "cli/slurm"}
 
 // impure names what a pure package may not call, by import path.
