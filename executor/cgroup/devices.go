@@ -1,0 +1,180 @@
+package cgroup
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// guard denies devices: by a program attached to the version 2 group where the kernel takes one, which costs one system
+// call a job, else by the version 1 controller.
+type guard struct {
+	how guardKind
+
+	mu       sync.Mutex
+	programs map[string]*ebpf.Program // by the devices they deny
+}
+
+type guardKind int
+
+const (
+	byNothing guardKind = iota
+	byProgram
+	byController
+)
+
+// open finds out which way works, and notes a gap if none does.
+func (g *guard) open(t *Tree) {
+	g.programs = map[string]*ebpf.Program{}
+	why := "this host has no version 2 hierarchy and no devices controller"
+	if t.roots[0].v2 {
+		if _, err := g.program(nil); err != nil {
+			why = "the kernel takes no device filter: " + err.Error()
+		} else {
+			g.how = byProgram
+			return
+		}
+	}
+	if t.host.Mode != V2 && t.host.find("devices") != nil {
+		g.how = byController
+		return
+	}
+	t.gaps = append(t.gaps, Gap{gapDevices, why})
+}
+
+// program gives the filter that denies these devices and allows all others. The kernel holds one copy however many
+// groups it is attached to.
+func (g *guard) program(denied []Device) (*ebpf.Program, error) {
+	key := fmt.Sprint(denied)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p, ok := g.programs[key]; ok {
+		return p, nil
+	}
+	// The filter is asked from the last rule to the first; the first that matches decides. Every rule is for all kinds
+	// of access: a rule for fewer would match when any of them is asked for.
+	all := int64(-1)
+	rules := []specs.LinuxDeviceCgroup{{Allow: true, Type: "a", Major: &all, Minor: &all, Access: "rwm"}}
+	for _, d := range denied {
+		major, minor := int64(d.Major), int64(d.Minor)
+		rules = append(rules, specs.LinuxDeviceCgroup{Type: string(d.Type), Major: &major, Minor: &minor, Access: "rwm"})
+	}
+	insts, license, err := cgroup2.DeviceFilter(rules)
+	if err != nil {
+		return nil, fmt.Errorf("writing the device filter: %w", err)
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "stint_devices", Type: ebpf.CGroupDevice, Instructions: insts, License: license})
+	if err != nil {
+		return nil, fmt.Errorf("loading the device filter: %w", err)
+	}
+	g.programs[key] = p
+	return p, nil
+}
+
+// set makes a group deny exactly what the limits say.
+func (g *guard) set(group *Group, l Limits) error {
+	for _, d := range append(l.DenyDevices, l.AllowDevices...) {
+		if d.Type != 'c' && d.Type != 'b' {
+			return fmt.Errorf("device %d:%d is neither a character nor a block device", d.Major, d.Minor)
+		}
+	}
+	switch g.how {
+	case byProgram:
+		return g.attach(group, l.denied())
+	case byController:
+		return g.write(group, l)
+	}
+	return nil
+}
+
+// attach puts the filter in place of the one that is there, if any.
+func (g *guard) attach(group *Group, denied []Device) error {
+	p, err := g.program(denied)
+	if err != nil {
+		return err
+	}
+	fd, err := group.FD()
+	if err != nil {
+		return err
+	}
+	o := link.RawAttachProgramOptions{Target: fd, Program: p, Attach: ebpf.AttachCGroupDevice, Flags: unix.BPF_F_ALLOW_MULTI}
+	have, err := link.QueryPrograms(link.QueryOptions{Target: fd, Attach: ebpf.AttachCGroupDevice})
+	if err != nil {
+		return fmt.Errorf("looking for the device filter of %s: %w", group.Name(), err)
+	}
+	if len(have.Programs) > 0 {
+		old, err := ebpf.NewProgramFromID(have.Programs[0].ID)
+		if err != nil {
+			return fmt.Errorf("taking hold of the device filter of %s: %w", group.Name(), err)
+		}
+		defer old.Close()
+		o.Anchor = link.ReplaceProgram(old)
+	}
+	if err := link.RawAttachProgram(o); err != nil {
+		return fmt.Errorf("attaching the device filter to %s: %w", group.Name(), err)
+	}
+	return nil
+}
+
+// write gives the version 1 controller what it may, then what it may not: a new group has all that its parent has.
+func (g *guard) write(group *Group, l Limits) error {
+	d, ok := group.dir("devices")
+	if !ok {
+		return nil
+	}
+	for _, a := range l.AllowDevices {
+		if err := writeFile(filepath.Join(d.path, "devices.allow"), a.String()+" rwm"); err != nil {
+			return err
+		}
+	}
+	for _, x := range l.denied() {
+		if err := writeFile(filepath.Join(d.path, "devices.deny"), x.String()+" rwm"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *guard) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for k, p := range g.programs {
+		p.Close()
+		delete(g.programs, k)
+	}
+}
+
+// ParseDevice reads "c 195:0" as written by Device.String.
+func ParseDevice(s string) (Device, error) {
+	var d Device
+	var rest string
+	if n, _ := fmt.Sscanf(s, "%c %d:%d%s", &d.Type, &d.Major, &d.Minor, &rest); n != 3 || !strings.ContainsRune("cb", rune(d.Type)) {
+		return Device{}, fmt.Errorf("device %q: want a type and a number like \"c 195:0\"", s)
+	}
+	return d, nil
+}
+
+// DeviceOf gives the number of a device file.
+func DeviceOf(path string) (Device, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return Device{}, fmt.Errorf("looking at device file %s: %w", path, err)
+	}
+	d := Device{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFCHR:
+		d.Type = 'c'
+	case unix.S_IFBLK:
+		d.Type = 'b'
+	default:
+		return Device{}, fmt.Errorf("%s is not a device file", path)
+	}
+	return d, nil
+}

@@ -1,0 +1,353 @@
+package cgroup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is the control group of one job or of one step of it, in every hierarchy in use. The zero number of directories
+// (a Tree that is not Active) is valid: Launch then just starts, and what would need a group gives ErrNoGroups.
+type Group struct {
+	tree *Tree
+	Job  uint64
+	Step string // empty for the job's own group
+	UID  int
+
+	dirs []groupDir
+
+	mu sync.Mutex
+	fd int // of the version 2 directory; -1 until asked for
+}
+
+type groupDir struct {
+	*root
+	path string
+}
+
+// Name is job_N or job_N/step_S.
+func (g *Group) Name() string {
+	n := "job_" + strconv.FormatUint(g.Job, 10)
+	if g.Step != "" {
+		n += "/step_" + g.Step
+	}
+	return n
+}
+
+// Active says whether the group exists; if not, nothing about it is enforced or counted.
+func (g *Group) Active() bool { return len(g.dirs) > 0 }
+
+// Paths gives the group's directory in each hierarchy it is in, by the hierarchy's name.
+func (g *Group) Paths() map[string]string {
+	out := map[string]string{}
+	for _, d := range g.dirs {
+		out[d.key()] = d.path
+	}
+	return out
+}
+
+// Create makes the group of a step, and the group of its job when this is the first step: then the limits are the job's,
+// and the step shares them; otherwise they are the step's, within the job's. uid is the user whose job it is.
+//
+// A group of that name that is left over and empty is made anew, so that it counts from nothing; one that has processes
+// gives ErrBusy. What was begun is removed again when a limit cannot be set.
+func (t *Tree) Create(job uint64, step string, uid int, l Limits) (*Group, error) {
+	j, err := t.Find(job, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		if j, err = t.CreateJob(job, uid, l); err != nil {
+			return nil, err
+		}
+		s, err := j.CreateStep(step, Limits{})
+		if err != nil {
+			_ = j.Remove()
+		}
+		return s, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.CreateStep(step, l)
+}
+
+// CreateJob makes the group of a job with the limits of its allocation. See Create for what happens to leftovers.
+func (t *Tree) CreateJob(job uint64, uid int, l Limits) (*Group, error) {
+	g := &Group{tree: t, Job: job, UID: uid, fd: -1}
+	if !t.Active() {
+		return g, nil
+	}
+	if err := g.make(l); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// CreateStep makes the group of a step inside the group of its job. The processes of jobs live in steps only.
+func (g *Group) CreateStep(step string, l Limits) (*Group, error) {
+	if g.Step != "" {
+		return nil, fmt.Errorf("control group %s is a step and has no steps", g.Name())
+	}
+	if !plainName(step) {
+		return nil, fmt.Errorf("step name %q cannot be part of a control group's name", step)
+	}
+	s := &Group{tree: g.tree, Job: g.Job, Step: step, UID: g.UID, fd: -1}
+	if !g.tree.Active() {
+		return s, nil
+	}
+	if err := s.make(l); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// make makes the directories and sets the limits; on failure nothing is left.
+func (g *Group) make(l Limits) (err error) {
+	made := false
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("making control group %s: %w", g.Name(), err)
+			if made {
+				if rerr := g.Remove(); rerr != nil {
+					err = errors.Join(err, rerr)
+				}
+			}
+		}
+	}()
+	for i := range g.tree.roots {
+		r := &g.tree.roots[i]
+		path := filepath.Join(r.dir, g.rel(r))
+		if r.lazy != "" && !l.needs(r.lazy, &g.tree.guard) && !(g.Step != "" && exists(filepath.Dir(path))) {
+			continue
+		}
+		if err := g.mkdir(r, path); err != nil {
+			return err
+		}
+		made = true
+		g.dirs = append(g.dirs, groupDir{r, path})
+	}
+	if err := g.apply(l); err != nil {
+		return err
+	}
+	return nil
+}
+
+// mkdir makes one directory, afresh if it is there but empty.
+func (g *Group) mkdir(r *root, path string) error {
+	_, err := retry(func() (int, error) { return 0, unix.Mkdir(path, 0o755) })
+	if err == unix.ENOENT {
+		// The first job of this user, or of this job in this hierarchy: make the way to it.
+		if err := makePath(r.hierarchy, r.dir, filepath.Dir(path)); err != nil {
+			return err
+		}
+		_, err = retry(func() (int, error) { return 0, unix.Mkdir(path, 0o755) })
+	}
+	if err == unix.EEXIST {
+		old := Group{tree: g.tree, Job: g.Job, Step: g.Step, dirs: []groupDir{{r, path}}, fd: -1}
+		if err := old.Remove(); err != nil {
+			return err
+		}
+		_, err = retry(func() (int, error) { return 0, unix.Mkdir(path, 0o755) })
+	}
+	if err != nil {
+		return &os.PathError{Op: "mkdir", Path: path, Err: err}
+	}
+	if g.Step == "" && r.v2 && len(r.controllers) > 0 && g.tree.host.Mode == V2 {
+		if err := writeFile(filepath.Join(path, "cgroup.subtree_control"), "+"+strings.Join(r.controllers, " +")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rel is the group's place below the root of a hierarchy.
+func (g *Group) rel(r *root) string {
+	if g.tree.host.Mode == V2 {
+		return g.Name()
+	}
+	return "uid_" + strconv.Itoa(g.UID) + "/" + g.Name()
+}
+
+// Find gives the group of a job (step empty) or step that exists, for instance after a restart. A group that exists
+// nowhere is fs.ErrNotExist.
+func (t *Tree) Find(job uint64, step string) (*Group, error) {
+	g := &Group{tree: t, Job: job, Step: step, UID: -1, fd: -1}
+	for i := range t.roots {
+		r := &t.roots[i]
+		if t.host.Mode == V2 {
+			if p := filepath.Join(r.dir, g.Name()); exists(p) {
+				g.dirs = append(g.dirs, groupDir{r, p})
+			}
+			continue
+		}
+		if g.UID < 0 {
+			hits, err := filepath.Glob(filepath.Join(r.dir, "uid_*", g.Name()))
+			if err != nil || len(hits) == 0 {
+				continue
+			}
+			user := strings.TrimPrefix(strings.TrimPrefix(hits[0], r.dir+"/"), "uid_")
+			if g.UID, err = strconv.Atoi(user[:strings.IndexByte(user, '/')]); err != nil {
+				return nil, fmt.Errorf("finding control group %s: %w", g.Name(), err)
+			}
+		}
+		if p := filepath.Join(r.dir, g.rel(r)); exists(p) {
+			g.dirs = append(g.dirs, groupDir{r, p})
+		}
+	}
+	if len(g.dirs) == 0 {
+		return nil, fmt.Errorf("finding control group %s: %w", g.Name(), fs.ErrNotExist)
+	}
+	return g, nil
+}
+
+// main is the directory whose membership counts: the version 2 one, or the freezer's.
+func (g *Group) main() (groupDir, error) {
+	if len(g.dirs) == 0 {
+		return groupDir{}, ErrNoGroups
+	}
+	return g.dirs[0], nil
+}
+
+// dir gives the group's directory that has a controller.
+func (g *Group) dir(controller string) (groupDir, bool) {
+	for _, d := range g.dirs {
+		if d.has(controller) && (!d.v2 || g.tree.host.Mode == V2) {
+			return d, true
+		}
+	}
+	return groupDir{}, false
+}
+
+// Procs gives the processes in the group and in groups below it, sorted. A group that is gone has none.
+func (g *Group) Procs() ([]int, error) {
+	m, err := g.main()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	err = filepath.WalkDir(m.path, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			if isGone(err) {
+				return nil
+			}
+			return err
+		}
+		if !e.IsDir() {
+			return nil
+		}
+		p, err := readPIDs(filepath.Join(path, "cgroup.procs"))
+		pids = append(pids, p...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the processes of control group %s: %w", g.Name(), err)
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+func readPIDs(path string) ([]int, error) {
+	s, err := readFile(path)
+	if err != nil {
+		if isGone(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	var out []int
+	for _, f := range strings.Fields(s) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		out = append(out, pid)
+	}
+	return out, nil
+}
+
+// Signal sends a signal to every process that is in the group at the moment; how many got it is returned. Use Kill to
+// end a group for certain.
+func (g *Group) Signal(sig syscall.Signal) (int, error) {
+	pids, err := g.Procs()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, pid := range pids {
+		switch err := syscall.Kill(pid, sig); err {
+		case nil:
+			n++
+		case syscall.ESRCH:
+		default:
+			return n, fmt.Errorf("sending %v to process %d of control group %s: %w", sig, pid, g.Name(), err)
+		}
+	}
+	return n, nil
+}
+
+// Remove removes the group and all groups below it. ErrBusy if there are processes in it: Kill first. A group that is
+// gone already is no error.
+func (g *Group) Remove() error {
+	g.Close()
+	if !g.Active() {
+		return nil
+	}
+	// A process that was waited for may leave its group a moment later.
+	for pause := 100 * time.Microsecond; ; pause *= 2 {
+		empty, err := g.Empty()
+		if empty {
+			break
+		}
+		if err != nil || pause > emptyPatience {
+			return fmt.Errorf("removing control group %s: %w", g.Name(), cmp.Or(err, ErrBusy))
+		}
+		time.Sleep(pause)
+	}
+	var errs []error
+	for _, d := range slices.Backward(g.dirs) {
+		if err := removeBelow(d.path); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("removing control group %s: %w", g.Name(), errors.Join(errs...))
+	}
+	return nil
+}
+
+// removeBelow tries the directory itself first: most groups have nothing below them.
+func removeBelow(dir string) error {
+	err := removeDir(dir, 0)
+	if err == nil {
+		return nil
+	}
+	names, lerr := childDirs(dir)
+	if lerr != nil {
+		return lerr
+	}
+	for _, n := range names {
+		if err := removeBelow(filepath.Join(dir, n)); err != nil {
+			return err
+		}
+	}
+	return removeDir(dir, removePatience)
+}
+
+// Close gives back the file descriptor that FD opened; the group itself stays.
+func (g *Group) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fd >= 0 {
+		unix.Close(g.fd)
+		g.fd = -1
+	}
+}
