@@ -1439,6 +1439,8 @@ type AnswerStatus struct {
 	Cycles        uint64                 `protobuf:"varint,11,opt,name=cycles,proto3" json:"cycles,omitempty"`
 	FinishedHot   uint64                 `protobuf:"varint,12,opt,name=finished_hot,json=finishedHot,proto3" json:"finished_hot,omitempty"`
 	Host          string                 `protobuf:"bytes,13,opt,name=host,proto3" json:"host,omitempty"`
+	Complaint     string                 `protobuf:"bytes,14,opt,name=complaint,proto3" json:"complaint,omitempty"`                         // what is wrong with the leader's loop
+	FeedBacklog   uint64                 `protobuf:"varint,15,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1562,6 +1564,20 @@ func (x *AnswerStatus) GetHost() string {
 		return x.Host
 	}
 	return ""
+}
+
+func (x *AnswerStatus) GetComplaint() string {
+	if x != nil {
+		return x.Complaint
+	}
+	return ""
+}
+
+func (x *AnswerStatus) GetFeedBacklog() uint64 {
+	if x != nil {
+		return x.FeedBacklog
+	}
+	return 0
 }
 
 type AskWhy struct {
@@ -1884,7 +1900,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\aNodeRun\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x12.\n" +
 	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\"\v\n" +
-	"\tAskStatus\"\xa0\x03\n" +
+	"\tAskStatus\"\xe1\x03\n" +
 	"\fAnswerStatus\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12!\n" +
 	"\fjobs_pending\x18\x02 \x01(\x04R\vjobsPending\x12!\n" +
@@ -1899,7 +1915,9 @@ const file_projections_view_proto_rawDesc = "" +
 	" \x01(\x03R\vlastCycleUs\x12\x16\n" +
 	"\x06cycles\x18\v \x01(\x04R\x06cycles\x12!\n" +
 	"\ffinished_hot\x18\f \x01(\x04R\vfinishedHot\x12\x12\n" +
-	"\x04host\x18\r \x01(\tR\x04host\"\x1a\n" +
+	"\x04host\x18\r \x01(\tR\x04host\x12\x1c\n" +
+	"\tcomplaint\x18\x0e \x01(\tR\tcomplaint\x12!\n" +
+	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\"\x1a\n" +
 	"\x06AskWhy\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\"k\n" +
 	"\tAnswerWhy\x12,\n" +

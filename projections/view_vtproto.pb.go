@@ -615,6 +615,8 @@ func (m *AnswerStatus) CloneVT() *AnswerStatus {
 	r.Cycles = m.Cycles
 	r.FinishedHot = m.FinishedHot
 	r.Host = m.Host
+	r.Complaint = m.Complaint
+	r.FeedBacklog = m.FeedBacklog
 	if rhs := m.Voids; rhs != nil {
 		tmpContainer := make([]*VoidCount, len(rhs))
 		for k, v := range rhs {
@@ -1816,6 +1818,12 @@ func (this *AnswerStatus) EqualVT(that *AnswerStatus) bool {
 		return false
 	}
 	if this.Host != that.Host {
+		return false
+	}
+	if this.Complaint != that.Complaint {
+		return false
+	}
+	if this.FeedBacklog != that.FeedBacklog {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3415,6 +3423,18 @@ func (m *AnswerStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.FeedBacklog != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FeedBacklog))
+		i--
+		dAtA[i] = 0x78
+	}
+	if len(m.Complaint) > 0 {
+		i -= len(m.Complaint)
+		copy(dAtA[i:], m.Complaint)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Complaint)))
+		i--
+		dAtA[i] = 0x72
+	}
 	if len(m.Host) > 0 {
 		i -= len(m.Host)
 		copy(dAtA[i:], m.Host)
@@ -4402,6 +4422,13 @@ func (m *AnswerStatus) SizeVT() (n int) {
 	l = len(m.Host)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Complaint)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.FeedBacklog != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FeedBacklog))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8166,6 +8193,57 @@ func (m *AnswerStatus) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Host = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 14:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Complaint", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Complaint = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FeedBacklog", wireType)
+			}
+			m.FeedBacklog = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FeedBacklog |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stint/cli/wire"
+	"stint/events"
+	"stint/events/bus"
+	"stint/ledger/rows"
+	"stint/projections"
+)
+
+// askTime is how long a question may take that does not itself wait for something.
+const askTime = 15 * time.Second
+
+// ask relays a question about the cluster's state.
+func (c *call) ask(q *projections.Ask) *wire.Response {
+	view, wait := viewOf(q)
+	if view == "" {
+		return refuse(events.Code_UNSUPPORTED, "this agent does not know that question")
+	}
+	q.Uid = c.peer.uid
+	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
+	a, err := c.agent.askState(c.ctx, view, q, askTime+wait)
+	if err != nil {
+		return refuse(events.Code_OK, sentence(err, "controller"))
+	}
+	return &wire.Response{What: &wire.Response_Answer{Answer: a}}
+}
+
+// viewOf returns which view a question is of and how long it may wait by its own words. What executors ask is not for
+// users.
+func viewOf(q *projections.Ask) (view string, wait time.Duration) {
+	ms := func(n uint32) time.Duration { return time.Duration(min(n, 3_600_000)) * time.Millisecond }
+	switch w := q.What.(type) {
+	case *projections.Ask_Jobs:
+		return "jobs", 0
+	case *projections.Ask_Nodes:
+		return "nodes", 0
+	case *projections.Ask_Config:
+		return "config", 0
+	case *projections.Ask_Status:
+		return "status", 0
+	case *projections.Ask_Why:
+		return "why", 0
+	case *projections.Ask_Verdicts:
+		return "verdicts", ms(w.Verdicts.WaitMs)
+	case *projections.Ask_Wait:
+		return "wait", ms(w.Wait.WaitMs)
+	}
+	return "", 0
+}
+
+// askState puts a question to a controller.
+func (a *Agent) askState(ctx context.Context, view string, q *projections.Ask, limit time.Duration) (*projections.Answer, error) {
+	answer := new(projections.Answer)
+	if err := a.relay(ctx, view, q, answer, limit); err != nil {
+		return nil, err
+	}
+	a.saw(answer.Seq)
+	return answer, nil
+}
+
+// account relays a question to the ledger.
+func (c *call) account(q *rows.Ask) *wire.Response {
+	q.Uid = c.peer.uid
+	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
+	var wait time.Duration
+	if s := q.GetStory(); s != nil {
+		wait = time.Duration(min(s.WaitMs, 3_600_000)) * time.Millisecond
+	}
+	a := new(rows.Answer)
+	if err := c.agent.relay(c.ctx, "account", q, a, askTime+wait); err != nil {
+		return refuse(events.Code_OK, sentence(err, "ledger"))
+	}
+	return &wire.Response{What: &wire.Response_Account{Account: a}}
+}
+
+// relay asks on ask.<view> until somebody answers or the limit is over: one who answers may be about to come back.
+func (a *Agent) relay(ctx context.Context, view string, q interface{ MarshalVT() ([]byte, error) }, answer interface{ UnmarshalVT([]byte) error }, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	data, err := q.MarshalVT()
+	if err != nil {
+		return fmt.Errorf("encoding the question: %w", err)
+	}
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		got, err := a.cfg.Bus.Wire().Ask(ctx, events.SubjectAsk(view), data)
+		if err == nil {
+			return answer.UnmarshalVT(got)
+		}
+		var words *bus.AnswerError
+		if errors.As(err, &words) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// sentence says to a person why a question was not answered.
+func sentence(err error, who string) string {
+	var words *bus.AnswerError
+	switch {
+	case errors.As(err, &words):
+		return words.Text
+	case errors.Is(err, bus.ErrNobody):
+		return "no " + who + " answers; `stint status` says what runs"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, bus.ErrBusy):
+		return "the " + who + " did not answer in time; `stint status` says what runs"
+	}
+	return "asking the " + who + ": " + err.Error()
+}

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"sync"
+	"time"
+)
+
+// Limits hold each user of the host, root and the cluster's own user included, to what one user may ask for at once.
+// Zero values mean the defaults.
+type Limits struct {
+	Connections int     // open at a time; default 256
+	Rate        float64 // intents a second, on average; default 2,000
+	Burst       int     // intents at once; default 20,000
+	Script      int     // bytes of a script; default 4 MiB, as Slurm's max_script_size
+	Environment int     // bytes of an environment; default 4 MiB
+}
+
+func (l Limits) filled() Limits {
+	if l.Connections == 0 {
+		l.Connections = 256
+	}
+	if l.Rate == 0 {
+		l.Rate = 2000
+	}
+	if l.Burst == 0 {
+		l.Burst = 20_000
+	}
+	if l.Script == 0 {
+		l.Script = 4 << 20
+	}
+	if l.Environment == 0 {
+		l.Environment = 4 << 20
+	}
+	return l
+}
+
+// limiter counts what each user does.
+type limiter struct {
+	limits Limits
+	now    func() time.Time
+
+	mu    sync.Mutex
+	users map[uint32]*allowance
+}
+
+type allowance struct {
+	connections int
+	tokens      float64
+	at          time.Time
+}
+
+func newLimiter(l Limits) *limiter {
+	return &limiter{limits: l.filled(), now: time.Now, users: map[uint32]*allowance{}}
+}
+
+func (l *limiter) user(uid uint32) *allowance {
+	u := l.users[uid]
+	if u == nil {
+		u = &allowance{tokens: float64(l.limits.Burst), at: l.now()}
+		l.users[uid] = u
+	}
+	return u
+}
+
+// connect counts a connection until release is called; false: the user has too many.
+func (l *limiter) connect(uid uint32) (release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.user(uid)
+	if u.connections >= l.limits.Connections {
+		return nil, false
+	}
+	u.connections++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		u.connections--
+	}, true
+}
+
+// take takes n intents from a user's allowance; if it holds fewer, nothing is taken and wait says how long it takes
+// until it holds n.
+func (l *limiter) take(uid uint32, n int) (wait time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.user(uid)
+	now := l.now()
+	u.tokens = min(float64(l.limits.Burst), u.tokens+now.Sub(u.at).Seconds()*l.limits.Rate)
+	u.at = now
+	if u.tokens < float64(n) {
+		return time.Duration((float64(n) - u.tokens) / l.limits.Rate * float64(time.Second)), false
+	}
+	u.tokens -= float64(n)
+	return 0, true
+}
