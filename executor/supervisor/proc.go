@@ -1,0 +1,175 @@
+package supervisor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// monoNow is the machine's monotonic clock in nanoseconds: it means the same in every process until the machine is
+// started anew, so it may be written to the journal.
+func monoNow() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("the monotonic clock cannot be read: " + err.Error())
+	}
+	return ts.Nano()
+}
+
+// BootID names the time since the machine was started.
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("reading the boot id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// stat is what /proc/pid/stat says of a process.
+type stat struct {
+	pid, ppid, session int
+	state              byte
+	startTicks         uint64
+	userTicks          uint64
+	systemTicks        uint64
+	majorFaults        uint64
+	vmBytes            uint64
+	rssBytes           uint64
+}
+
+var pageSize = uint64(os.Getpagesize())
+
+// tickNs is what one clock tick of /proc lasts: USER_HZ is 100 on every architecture that Go runs on.
+const tickNs = uint64(10 * time.Millisecond)
+
+// readStat reads one process. A process that is gone is fs.ErrNotExist or ESRCH.
+func readStat(pid int) (stat, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, err
+	}
+	return parseStat(b)
+}
+
+func parseStat(b []byte) (stat, error) {
+	// The name may hold blanks and parentheses: the last one ends it.
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || end < open {
+		return stat{}, fmt.Errorf("not a process status: %q", b)
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
+	if err != nil {
+		return stat{}, fmt.Errorf("not a process status: %q", b)
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 22 {
+		return stat{}, fmt.Errorf("short process status: %q", b)
+	}
+	num := func(field int) uint64 { // by its number in proc(5), from 3
+		n, _ := strconv.ParseUint(f[field-3], 10, 64)
+		return n
+	}
+	return stat{
+		pid: pid, state: f[0][0], ppid: int(num(4)), session: int(num(6)), majorFaults: num(12),
+		userTicks: num(14), systemTicks: num(15), startTicks: num(22), vmBytes: num(23), rssBytes: num(24) * pageSize,
+	}, nil
+}
+
+// readIO reads what a process has read from and written to storage; zeros where that is not told.
+func readIO(pid int) (read, written uint64) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(b)) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, _ := strconv.ParseUint(v, 10, 64)
+		switch k {
+		case "read_bytes":
+			read = n
+		case "write_bytes":
+			written = n
+		}
+	}
+	return read, written
+}
+
+// allProcesses lists every process there is.
+func allProcesses() ([]stat, error) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var out []stat
+	for _, n := range names {
+		pid, err := strconv.Atoi(n)
+		if err != nil {
+			continue
+		}
+		if s, err := readStat(pid); err == nil {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// ownChildren lists the processes whose parent is this one, by asking each thread for its own.
+func ownChildren() ([]int, error) {
+	d, err := os.Open("/proc/self/task")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	tids, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, tid := range tids {
+		b, err := os.ReadFile("/proc/self/task/" + tid + "/children")
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the thread has ended
+		}
+		if err != nil {
+			return nil, err
+		}
+		for f := range strings.FieldsSeq(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out, nil
+}
+
+// hasVariable tells whether a process was started with NAME=value in its environment. False also when that is not
+// for us to read.
+func hasVariable(pid int, assignment string) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for v := range bytes.SplitSeq(b, []byte{0}) {
+		if string(v) == assignment {
+			return true
+		}
+	}
+	return false
+}
+
+// isGone tells whether an error of kill or /proc says that the process no longer exists.
+func isGone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrProcessDone)
+}

@@ -1,0 +1,366 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// id is a Key as a map's key.
+type id struct {
+	job       uint64
+	run, step uint32
+}
+
+func idOf(k *Key) id { return id{k.GetJob(), k.GetRun(), k.GetStep()} }
+
+func (i id) key() *Key { return &Key{Job: i.job, Run: i.run, Step: i.step} }
+
+func (i id) String() string {
+	if i.step == StepBatch {
+		return fmt.Sprintf("job %d (run %d)", i.job, i.run)
+	}
+	return fmt.Sprintf("step %d.%d (run %d)", i.job, i.step, i.run)
+}
+
+// step is one that is being launched, runs, or is being cleared away. Its fields are guarded by supervisor.mu, but for
+// those that do not change once the step is born.
+type step struct {
+	id        id
+	launching *Launching
+	birth     *Birth    // nil until there is a process
+	order     *Deadline // when it will be told to end, and why
+	status    *Exited   // provisional: the main process has ended so
+
+	cage    Confinement // nil: none
+	pidfd   int
+	adopted bool     // it is not our child
+	stderr  *os.File // where the user is told things; may be nil
+	timer   *time.Timer
+	ordered bool // the order was read from the journal, so it holds against the launch's time limit
+	usage   tally
+	over    chan struct{} // closed when the main process has ended
+}
+
+func newStep(l *Launching) *step {
+	st := &step{id: idOf(l.Key), launching: l, pidfd: -1, over: make(chan struct{})}
+	st.order = &Deadline{Key: l.Key, Cause: Cause_TIME_LIMIT, KillWaitMs: l.KillWaitMs}
+	return st
+}
+
+// ended tells whether the main process is known to be over.
+func (st *step) ended() bool {
+	select {
+	case <-st.over:
+		return true
+	default:
+		return false
+	}
+}
+
+func (st *step) started() *Started {
+	return &Started{Key: st.launching.Key, Node: st.launching.Node, Pid: st.birth.Pid, StartedUnixNs: st.birth.StartedUnixNs, Warnings: st.birth.Warnings}
+}
+
+// launch starts a step. Its end is reported like that of any other, also if it never ran; but when the journal takes
+// nothing more, nothing has happened.
+func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
+	if e := check(l); e != nil {
+		return nil, e
+	}
+	s.quiet.RLock() // an upgrade waits for launches to finish, and no new one begins
+	defer s.quiet.RUnlock()
+
+	st := newStep(&Launching{Key: l.Key, Node: l.Node, Uid: l.Uid, Gid: l.Gid, Groups: l.Groups,
+		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn})
+	if s.conf.Cages != nil {
+		st.launching.Group = s.conf.Cages.Name(l.Key, l.Uid)
+	}
+	if len(l.Script) > 0 {
+		st.launching.Spool = s.spoolDir(l.Key)
+	}
+	if e := s.admit(st); e != nil {
+		return nil, e
+	}
+	if err := s.start(st, l); err != nil {
+		e, ok := err.(*launchError)
+		if !ok {
+			e = failed(Failure_FORK, "%v", err)
+		}
+		s.bury(st, &Exited{Key: l.Key, Node: l.Node, End: End_NOT_LAUNCHED, Failure: e.failure, Detail: e.detail, EndedUnixNs: unixNow()})
+		return nil, e
+	}
+	return st.started(), nil
+}
+
+// admit makes sure that this is the first launch of this step's run, and writes it down.
+func (s *supervisor) admit(st *step) *launchError {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	s.mu.Lock()
+	_, live := s.live[st.id]
+	_, ended := s.ended[st.id]
+	_, known := s.tombs[st.id]
+	if s.stopping {
+		s.mu.Unlock()
+		return failed(Failure_STOPPING, "the supervisor of node %s is on its way out", s.conf.Node)
+	}
+	if live || ended || known {
+		s.mu.Unlock()
+		return failed(Failure_ALREADY, "%s was launched here before", st.id)
+	}
+	s.live[st.id] = st
+	n := len(s.live) + len(s.ended)
+	s.mu.Unlock()
+
+	err := s.journal.reserve(n + 1)
+	if err == nil {
+		err = s.journal.append(true, &Record{What: &Record_Launching{st.launching}})
+	}
+	if err != nil {
+		s.mu.Lock()
+		delete(s.live, st.id)
+		s.mu.Unlock()
+		return failed(Failure_JOURNAL, "%s cannot be written down on node %s, so it was not started: %v", st.id, s.conf.Node, err)
+	}
+	return nil
+}
+
+// start makes the group and the process.
+func (s *supervisor) start(st *step, l *Launch) error {
+	var warnings []string
+	if s.conf.Cages != nil {
+		limits := l.Cage
+		if limits == nil {
+			limits = &Cage{}
+		}
+		cage, w, err := s.conf.Cages.Make(l.Key, l.Uid, limits)
+		if err != nil {
+			return failed(Failure_CAGE, "the control group of %s cannot be made: %v", st.id, err)
+		}
+		st.cage, warnings = cage, w
+	}
+	_, err := s.bring(l, st.launching.Spool, st.cage, func(b *born) error {
+		b.birth.Warnings = append(warnings, b.warnings...)
+		if b.stderr != nil {
+			b.birth.Stderr = []byte(b.stderr.Name())
+		}
+		return s.bear(st, b)
+	})
+	return err
+}
+
+// bear takes a new process in: from now on its end will be seen.
+func (s *supervisor) bear(st *step, b *born) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	s.mu.Lock()
+	st.birth, st.pidfd, st.stderr = b.birth, b.pidfd, b.stderr
+	if ms := st.launching.TimeLimitMs; ms > 0 && st.order.AtMonoNs == 0 && st.order.KillAtMonoNs == 0 {
+		st.order.AtMonoNs = b.birth.StartedMonoNs + ms*int64(time.Millisecond)
+	}
+	s.mu.Unlock()
+	// Not waited for: it guards against this process being killed, not against the machine going down.
+	err := s.journal.append(false, &Record{What: &Record_Birth{b.birth}})
+	if err == nil {
+		err = s.reaper.watch(st.pidfd, func() { s.finish(st) })
+	}
+	if err != nil {
+		s.mu.Lock()
+		st.birth, st.pidfd, st.stderr = nil, -1, nil
+		s.mu.Unlock()
+		return err
+	}
+	s.mu.Lock()
+	s.publish(&Reply{Answer: &Reply_Started{st.started()}})
+	s.plan(st)
+	s.mu.Unlock()
+	return nil
+}
+
+// killPatience is how long what a main process left behind may take to go away after SIGKILL, before the end is
+// reported all the same: a process in a file system that does not answer cannot be ended.
+const killPatience = 30 * time.Second
+
+// finish sees a step off whose main process has ended: learns how, ends what is left, counts, and reports.
+func (s *supervisor) finish(st *step) {
+	x := s.howEnded(st)
+	s.mu.Lock()
+	st.status = x
+	close(st.over)
+	if st.timer != nil {
+		st.timer.Stop()
+	}
+	if st.order.KillAtMonoNs != 0 {
+		x.Cause = st.order.Cause
+	}
+	s.mu.Unlock()
+	s.clear(st, x)
+}
+
+// clear ends what a step's main process has left behind, takes away what it used, and reports x as its end.
+func (s *supervisor) clear(st *step, x *Exited) {
+	left, err := s.processes(st)
+	if err != nil {
+		s.log.Warn("what a step left behind cannot be listed", "step", st.id.String(), "error", err)
+	}
+	if len(left) > 0 {
+		// It may take a while: the status is safe meanwhile.
+		p := x.CloneVT()
+		p.Provisional = true
+		s.gate.RLock()
+		_ = s.journal.append(true, &Record{What: &Record_Exited{p}})
+		s.gate.RUnlock()
+		x.LeftOver = uint32(s.endAll(st))
+	}
+	s.countUp(st, x)
+	s.bury(st, x)
+}
+
+// endAll kills the processes of a step until there are none, and returns how many are left when its patience ends.
+func (s *supervisor) endAll(st *step) int {
+	pause, until := time.Millisecond, time.Now().Add(killPatience)
+	for {
+		if st.cage != nil {
+			_ = st.cage.Freeze(false)
+		}
+		if _, err := s.signalAll(st, syscall.SIGKILL); err != nil {
+			s.log.Warn("what a step left behind cannot be ended", "step", st.id.String(), "error", err)
+		}
+		time.Sleep(pause)
+		s.sweep()
+		left, err := s.processes(st)
+		if err == nil && len(left) == 0 {
+			return 0
+		}
+		if time.Now().After(until) {
+			s.log.Error("processes do not go away", "step", st.id.String(), "pids", left)
+			return max(1, len(left))
+		}
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}
+
+// howEnded asks the kernel how the main process ended.
+func (s *supervisor) howEnded(st *step) *Exited {
+	x := &Exited{Key: st.launching.Key, Node: st.launching.Node, StartedUnixNs: st.birth.StartedUnixNs, EndedUnixNs: unixNow(),
+		ElapsedNs: monoNow() - st.birth.StartedMonoNs, Usage: &Usage{}}
+	info, ru, done, err := peekExit(int(st.birth.Pid))
+	if err == nil && done {
+		switch info.code {
+		case cldExited:
+			x.Code = info.status
+		default:
+			x.End, x.Signal, x.Core = End_SIGNALED, info.status, info.code == cldDumped
+		}
+		x.Usage.UserNs, x.Usage.SystemNs = uint64(ru.Utime.Nano()), uint64(ru.Stime.Nano())
+		x.Usage.RssPeakBytes = uint64(ru.Maxrss) << 10
+		x.Usage.ReadBytes, x.Usage.WriteBytes = uint64(ru.Inblock)*512, uint64(ru.Oublock)*512
+		x.Usage.MajorFaults = uint64(ru.Majflt)
+		return x
+	}
+	st.adopted = true
+	// Not our child. A recent kernel remembers, once its parent has reaped it.
+	for range 100 {
+		if ws, ok := exitOf(st.pidfd); ok {
+			setStatus(x, syscall.WaitStatus(ws))
+			return x
+		}
+		if _, err := readStat(int(st.birth.Pid)); isGone(err) {
+			if ws, ok := exitOf(st.pidfd); ok {
+				setStatus(x, syscall.WaitStatus(ws))
+				return x
+			}
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	x.End, x.Detail = End_LOST_STATUS, "the supervisor that had started it was killed, so nobody saw how it ended"
+	return x
+}
+
+func setStatus(x *Exited, ws syscall.WaitStatus) {
+	if ws.Signaled() {
+		x.End, x.Signal, x.Core = End_SIGNALED, int32(ws.Signal()), ws.CoreDump()
+		return
+	}
+	x.Code = int32(ws.ExitStatus())
+}
+
+// countUp fills in what the step has used.
+func (s *supervisor) countUp(st *step, x *Exited) {
+	if x.Usage == nil {
+		x.Usage = &Usage{}
+	}
+	s.mu.Lock()
+	st.usage.into(x.Usage)
+	s.mu.Unlock()
+	if st.cage == nil {
+		return
+	}
+	if err := st.cage.Usage(x.Usage); err != nil {
+		s.log.Warn("what a step used cannot be read from its control group", "step", st.id.String(), "error", err)
+	}
+	oom, err := st.cage.OOM()
+	if err != nil {
+		s.log.Warn("whether a step ran out of memory cannot be read", "step", st.id.String(), "error", err)
+	}
+	x.Oom = oom
+}
+
+// bury takes away what a step used of the node, writes its end down, and reports it. An end that the journal does not
+// take is tried again until it does: it is not reported before.
+func (s *supervisor) bury(st *step, x *Exited) {
+	if st.cage != nil {
+		if err := st.cage.Remove(); err != nil {
+			s.log.Warn("a control group cannot be removed", "step", st.id.String(), "error", err)
+		}
+	}
+	if dir := st.launching.Spool; dir != "" && filepath.Dir(dir) == filepath.Clean(s.conf.Spool) {
+		if err := os.RemoveAll(dir); err != nil {
+			s.log.Warn("a script cannot be removed", "step", st.id.String(), "error", err)
+		}
+	}
+	if st.stderr != nil {
+		st.stderr.Close()
+	}
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		s.gate.RLock()
+		err := s.journal.append(true, &Record{What: &Record_Exited{x}})
+		if err == nil {
+			s.retire(st, x)
+		}
+		s.gate.RUnlock()
+		if err == nil {
+			return
+		}
+		if s.isClosed() {
+			return // the next supervisor finds the process still to be reaped, or its status lost
+		}
+		s.log.Error("the end of a step cannot be written down, trying again", "step", st.id.String(), "error", err)
+		time.Sleep(pause)
+	}
+}
+
+// retire moves a step from the living to those whose end waits to be acknowledged.
+func (s *supervisor) retire(st *step, x *Exited) {
+	if st.birth != nil && st.pidfd >= 0 {
+		pid := int(st.birth.Pid)
+		if !st.adopted {
+			var ws syscall.WaitStatus
+			_, _ = syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
+		}
+		unix.Close(st.pidfd)
+		s.dropMain(pid)
+	}
+	s.mu.Lock()
+	delete(s.live, st.id)
+	s.ended[st.id] = x
+	s.publish(&Reply{Answer: &Reply_Exited{x}})
+	s.changed.Broadcast()
+	s.mu.Unlock()
+}

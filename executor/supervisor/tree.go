@@ -1,0 +1,159 @@
+package supervisor
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// processes lists the processes of a step. With a group it is what the group holds. Without, it is the main process,
+// its session, their descendants, and orphans that were started with the job's number in their environment (an orphan's
+// parent is this supervisor, which the kernel makes the reaper of its descendants).
+func (s *supervisor) processes(st *step) ([]int, error) {
+	if st.cage != nil {
+		pids, err := st.cage.Pids()
+		if err != nil {
+			return nil, fmt.Errorf("listing the processes of %s: %w", st.id, err)
+		}
+		return without(pids, st), nil
+	}
+	if st.ended() && !st.adopted {
+		// The main process is gone, so what is left of it are orphans, our children, with what is below them.
+		orphans, err := s.strangers()
+		if err != nil || len(orphans) == 0 {
+			return nil, err
+		}
+	}
+	all, err := allProcesses()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	return without(s.tree(st, all), st), nil
+}
+
+// tree picks the processes of a step without a group out of all there are.
+func (s *supervisor) tree(st *step, all []stat) []int {
+	main := int(st.birth.Pid)
+	children := map[int][]int{}
+	for _, p := range all {
+		children[p.ppid] = append(children[p.ppid], p.pid)
+	}
+	mine := map[int]bool{}
+	var add func(pid int)
+	add = func(pid int) {
+		if mine[pid] {
+			return
+		}
+		mine[pid] = true
+		for _, c := range children[pid] {
+			add(c)
+		}
+	}
+	job, node := fmt.Sprintf("SLURM_JOB_ID=%d", st.id.job), "SLURMD_NODENAME="+st.launching.Node
+	for _, p := range all {
+		switch {
+		case p.pid == main && p.startTicks == st.birth.StartTicks, p.session == main && p.startTicks >= st.birth.StartTicks:
+			add(p.pid)
+		case p.ppid == s.pid || p.ppid == 1:
+			// An orphan: whose it is, only its environment tells, and only if it is the job's alone here.
+			if !s.isMain(p.pid) && p.state != 'Z' && p.startTicks >= st.birth.StartTicks && s.alone(st) && hasVariable(p.pid, job) && hasVariable(p.pid, node) {
+				add(p.pid)
+			}
+		}
+	}
+	out := make([]int, 0, len(mine))
+	for _, p := range all { // in a fixed order, and without the dead
+		if mine[p.pid] && p.state != 'Z' {
+			out = append(out, p.pid)
+		}
+	}
+	return out
+}
+
+// without drops the main process once it is known to have ended: it stays a zombie until its end is in the journal.
+func without(pids []int, st *step) []int {
+	if !st.ended() {
+		return pids
+	}
+	out := pids[:0]
+	for _, p := range pids {
+		if p != int(st.birth.Pid) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// strangers lists our children that are not the main process of any step: orphans of steps.
+func (s *supervisor) strangers() ([]int, error) {
+	kids, err := ownChildren()
+	if err != nil {
+		return nil, fmt.Errorf("listing own children: %w", err)
+	}
+	out := kids[:0]
+	for _, pid := range kids {
+		if !s.isMain(pid) {
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// sweep reaps orphans that have ended. The main processes of steps are left alone, and no process is forked meanwhile
+// that is not yet known as one.
+func (s *supervisor) sweep() {
+	s.forks.Lock()
+	defer s.forks.Unlock()
+	orphans, err := s.strangers()
+	if err != nil {
+		s.log.Warn("orphans cannot be reaped", "error", err)
+		return
+	}
+	for _, pid := range orphans {
+		var ws syscall.WaitStatus
+		_, _ = syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
+	}
+}
+
+// signalAll sends a signal to every process of a step, and returns to how many.
+func (s *supervisor) signalAll(st *step, sig syscall.Signal) (int, error) {
+	if sig == syscall.SIGKILL && st.cage != nil {
+		pids, err := s.processes(st)
+		if err != nil {
+			return 0, err
+		}
+		return len(pids), st.cage.Kill()
+	}
+	pids, err := s.processes(st)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, pid := range pids {
+		if pid <= 1 || pid == s.pid {
+			continue // cannot be; and must never
+		}
+		switch err := syscall.Kill(pid, sig); {
+		case err == nil:
+			n++
+		case isGone(err):
+		default:
+			return n, fmt.Errorf("sending %s to process %d of %s: %w", sig, pid, st.id, err)
+		}
+	}
+	return n, nil
+}
+
+// freeze stops or continues every process of a step.
+func (s *supervisor) freeze(st *step, on bool) error {
+	if st.cage != nil {
+		if err := st.cage.Freeze(on); err == nil {
+			return nil
+		}
+	}
+	sig := syscall.SIGCONT
+	if on {
+		sig = syscall.SIGSTOP
+	}
+	_, err := s.signalAll(st, sig)
+	return err
+}
