@@ -355,3 +355,14 @@ func clip(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// Words returns the set as bit words, least significant bit first, without zero words at the end: the form allocations
+// and arrays have in the log. The caller must not change them.
+func (s Set) Words() []uint64 { return s.words }
+
+// FromWords returns the set of the bits of words. The slice is copied.
+func FromWords(words []uint64) Set {
+	s := Set{append([]uint64(nil), words...)}
+	s.trim()
+	return s
+}

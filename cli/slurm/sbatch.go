@@ -1,0 +1,319 @@
+package slurm
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/events/tres"
+)
+
+// SbatchInput is what a call of sbatch depends on.
+type SbatchInput struct {
+	Args    []string  // without the command's name
+	Environ []string  // NAME=value
+	Dir     string    // the working directory, absolute
+	Now     time.Time // in the user's time zone
+	Release Release   // the release emulated
+	Limit   int       // largest script in bytes, 0 for MaxScript
+	// Read returns the text of a script and the absolute path it was found at; an empty path is standard input. Its
+	// error becomes the failure's sentence. It is called at most once for the script, and once more for --nodefile.
+	Read func(path string) (text []byte, found string, err error)
+}
+
+// Submission is what a call of sbatch asks for.
+type Submission struct {
+	Print   string // not empty: print this and exit with 0, nothing is submitted
+	Spec    *events.JobSpec
+	Script  []byte   // goes to BLOBS; Spec.Script is not set yet, nor are Environment, Umask, Rlimits and SubmitHost
+	Environ []string // NAME=value, what the job's environment begins with
+	Notes   []string // sentences for stderr that stop nothing
+
+	Clusters  string // as given
+	Propagate string // which resource limits to pass: empty for the site's choice, ALL, NONE or names joined by commas
+	Parsable  bool
+	Quiet     bool
+	Verbose   int
+	Wait      bool
+	TestOnly  bool
+}
+
+// request is a Submission in the making.
+type request struct {
+	Submission
+	in        SbatchInput
+	wrap      string
+	wrapped   bool
+	ignorePBS bool
+	export    string
+	exported  bool
+	memory    map[string]Source // which of the ways to ask for memory were used, and from where
+	gres      map[string][]*events.Gres
+	waitFor   string // SBATCH_WAIT4SWITCH
+	dist      bool
+}
+
+// Sbatch reads a call of sbatch: its command line, the SBATCH_ variables and the #SBATCH lines of the script, each
+// outranking the next. The error is a *Failure.
+func Sbatch(in SbatchInput) (*Submission, error) {
+	q := &request{in: in, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
+	q.Spec = &events.JobSpec{WorkDir: in.Dir}
+	if in.Limit == 0 {
+		q.in.Limit = MaxScript
+	}
+	given, words, err := SbatchTable.Parse(in.Args, in.Release)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range given { // what makes the script unnecessary comes first, wherever it stands
+		switch g.Option.Effect {
+		case "help", "usage", "version":
+			return &Submission{Print: standardText(&SbatchTable, g.Option.Effect, in.Release)}, nil
+		case "wrap":
+			q.wrap, q.wrapped = g.Value, true
+		case "ignore-pbs":
+			q.ignorePBS = true
+		}
+	}
+	for _, w := range words {
+		if w == ":" {
+			return nil, refusal("heterogeneous jobs (components joined by :) are not supported by Stint yet; submit the components as jobs of their own")
+		}
+	}
+	name, directives, err := q.takeScript(words)
+	if err != nil {
+		return nil, err
+	}
+	var all []Given
+	for _, d := range directives {
+		more, err := q.directive(d, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	all = append(all, SbatchTable.FromEnv(Lookup(in.Environ), in.Release)...)
+	all = append(all, given...)
+	for _, g := range all {
+		if err := q.apply(g); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.finish(); err != nil {
+		return nil, err
+	}
+	return &q.Submission, nil
+}
+
+// standardText is what --help, --usage and --version print.
+func standardText(t *Table, effect string, r Release) string {
+	switch effect {
+	case "help":
+		return t.Help(r)
+	case "usage":
+		return t.UsageLine()
+	}
+	return r.Version() + "\n"
+}
+
+// takeScript gets the script from --wrap, a file or standard input, and names the job after it.
+func (q *request) takeScript(words []string) (string, []Directive, error) {
+	spec := q.Spec
+	if q.wrapped {
+		if len(words) > 0 {
+			return "", nil, refusal("--wrap makes the script, so %s can not be one too; put its arguments into --wrap", clip(words[0]))
+		}
+		q.Script = Wrap(q.wrap)
+		spec.Name = "wrap"
+		return "", nil, nil
+	}
+	file := ""
+	if len(words) > 0 {
+		file = words[0]
+		for _, a := range words[1:] {
+			spec.Args = append(spec.Args, []byte(a))
+		}
+	}
+	text, found, err := q.in.Read(file)
+	if err != nil {
+		return "", nil, refusal("%v", err)
+	}
+	name := file
+	if file == "" {
+		name, spec.Name = "standard input", "sbatch"
+	} else {
+		spec.Name, spec.Command = path.Base(file), found
+	}
+	q.Script = text
+	list, notes, err := Directives(text, name, q.in.Limit)
+	if !q.ignorePBS {
+		q.Notes = append(q.Notes, notes...)
+	}
+	return name, list, err
+}
+
+// directive reads the options of one #SBATCH line.
+func (q *request) directive(d Directive, script string) ([]Given, error) {
+	where := fmt.Sprintf("line %d of %s", d.Line, script)
+	if len(d.Words) == 1 && (d.Words[0] == "hetjob" || d.Words[0] == "packjob") {
+		return nil, refusal("%s: heterogeneous jobs are not supported by Stint yet; submit the components as jobs of their own", where)
+	}
+	given, words, err := SbatchTable.Parse(d.Words, q.in.Release)
+	if err != nil {
+		f := err.(*Failure)
+		return nil, &Failure{Text: where + ": " + f.Text, Exit: f.Exit, Bare: true, Hint: f.Hint}
+	}
+	if len(words) > 0 {
+		return nil, usage("%s: %s is no option; a #SBATCH line holds options only, quote values with blanks", where, clip(words[0]))
+	}
+	kept := given[:0]
+	for _, g := range given {
+		switch g.Option.Effect {
+		case "help", "usage", "version", "wrap":
+			q.Notes = append(q.Notes, fmt.Sprintf("%s: %s counts on the command line only", where, g.Option.Spelled()))
+			continue
+		case "ignore-pbs":
+			q.Notes = nil
+			q.ignorePBS = true
+			continue
+		}
+		g.Source, g.Where = FromScript, where
+		kept = append(kept, g)
+	}
+	return kept, nil
+}
+
+// apply lets one option have its effect.
+func (q *request) apply(g Given) error {
+	if g.Option.Effect == "" {
+		if harmless(g) {
+			return nil
+		}
+		return SbatchTable.Refused(g)
+	}
+	effect, ok := sbatchEffects[g.Option.Effect]
+	if !ok {
+		return SbatchTable.Refused(g)
+	}
+	err := effect(q, g)
+	if f, ok := err.(*Failure); ok && g.Where != "" {
+		return &Failure{Text: g.Where + ": " + f.Text, Exit: f.Exit, Bare: f.Bare, Hint: f.Hint}
+	}
+	return err
+}
+
+// harmless says whether an option that is not supported asks for what happens anyway.
+func harmless(g Given) bool {
+	v := strings.ToLower(g.Value)
+	switch g.Option.Name {
+	case "mem-bind", "gpu-bind", "tres-bind":
+		return v == "none" || v == "q" || v == "quiet"
+	case "acctg-freq", "core-spec", "thread-spec":
+		return v == "0"
+	}
+	return false
+}
+
+// finish checks what options mean together and fills in what follows from them.
+func (q *request) finish() error {
+	s := q.Spec
+	for _, key := range []string{"gres", "gpus-per-node", "gpus", "gpus-per-task", "gpus-per-socket"} {
+		for _, g := range q.gres[key] {
+			for _, have := range s.Gres {
+				if have.Scope == g.Scope && have.Name == g.Name && have.Type == g.Type && have.Count != g.Count {
+					return refusal("--gres and --gpus-per-node ask for different numbers of %s on each node; give one of them", g.Name)
+				}
+				if have.Scope == g.Scope && have.Name == g.Name && have.Type == g.Type {
+					g = nil
+					break
+				}
+			}
+			if g != nil {
+				s.Gres = append(s.Gres, g)
+			}
+		}
+	}
+	if s.TimeMinS != 0 && s.TimeLimitS != 0 && s.TimeMinS > s.TimeLimitS {
+		return refusal("--time-min is longer than --time; it must be shorter")
+	}
+	if s.Tasks != 0 && s.MinNodes > s.Tasks {
+		q.Notes = append(q.Notes, fmt.Sprintf("%d tasks can not use %d nodes; asking for %d", s.Tasks, s.MinNodes, s.Tasks))
+		s.MinNodes, s.MaxNodes = s.Tasks, s.Tasks
+	}
+	if s.Tasks == 0 && s.TasksPerNode != 0 {
+		tasks := uint64(max(s.MinNodes, 1)) * uint64(s.TasksPerNode)
+		if tasks > 1<<31-1 {
+			return refusal("%d nodes with %d tasks each are more tasks than can be counted", s.MinNodes, s.TasksPerNode)
+		}
+		s.Tasks = uint32(tasks)
+	}
+	if q.waitFor != "" && s.Switches != "" && !strings.Contains(s.Switches, "@") {
+		s.Switches += "@" + q.waitFor
+	}
+	if q.dist && s.NodeList == "" && strings.HasPrefix(s.Distribution, "arbitrary") {
+		return refusal("--distribution=arbitrary lays tasks out in the order of --nodelist, which is missing")
+	}
+	if q.Wait && q.TestOnly {
+		q.Wait = false
+	}
+	env, err := Export(q.in.Environ, q.export, q.exported)
+	if err != nil {
+		return err
+	}
+	q.Environ = env.Environ
+	if q.exported {
+		s.Export = q.export
+		s.GetUserEnv = s.GetUserEnv || env.GetUserEnv
+	}
+	s.SubmitLine = submitLine(q.in.Args)
+	return nil
+}
+
+// submitLine is the command line for people, cut to a length worth keeping.
+func submitLine(args []string) string {
+	var b strings.Builder
+	b.WriteString("sbatch")
+	for _, a := range args {
+		b.WriteByte(' ')
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`;&|<>()*?[]#~") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		b.WriteString(a)
+		if b.Len() > 4096 {
+			return b.String()[:4093] + "..."
+		}
+	}
+	return b.String()
+}
+
+// nodes checks a host list, and returns it as given.
+func nodes(option, value string) (string, error) {
+	if _, err := hostlist.Count(value, hostlist.MaxHosts); err != nil {
+		return "", refusal("%s: %v", option, err)
+	}
+	return value, nil
+}
+
+// memory reads an amount for one of the three ways to ask for memory; a later source replaces an earlier one's way.
+func (q *request) memoryOf(g Given) (mib uint64, err error) {
+	n, err := tres.ParseMemory(g.Value)
+	if err != nil {
+		return 0, usage("--%s: %v", g.Option.Name, err)
+	}
+	for way, source := range q.memory {
+		if way == g.Option.Effect {
+			continue
+		}
+		if source == g.Source {
+			return 0, refusal("--mem, --mem-per-cpu and --mem-per-gpu exclude one another; give one of them")
+		}
+		delete(q.memory, way)
+	}
+	q.memory[g.Option.Effect] = g.Source
+	s := q.Spec
+	s.MemPerNodeMib, s.MemPerCpuMib, s.MemPerGpuMib, s.MemAll = 0, 0, 0, false
+	return uint64(n), nil
+}
