@@ -3,7 +3,6 @@ package cgroup
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -149,32 +148,4 @@ func (g *guard) close() {
 		p.Close()
 		delete(g.programs, k)
 	}
-}
-
-// ParseDevice reads "c 195:0" as written by Device.String.
-func ParseDevice(s string) (Device, error) {
-	var d Device
-	var rest string
-	if n, _ := fmt.Sscanf(s, "%c %d:%d%s", &d.Type, &d.Major, &d.Minor, &rest); n != 3 || !strings.ContainsRune("cb", rune(d.Type)) {
-		return Device{}, fmt.Errorf("device %q: want a type and a number like \"c 195:0\"", s)
-	}
-	return d, nil
-}
-
-// DeviceOf gives the number of a device file.
-func DeviceOf(path string) (Device, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return Device{}, fmt.Errorf("looking at device file %s: %w", path, err)
-	}
-	d := Device{Major: unix.Major(st.Rdev), Minor: unix.Minor(st.Rdev)}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFCHR:
-		d.Type = 'c'
-	case unix.S_IFBLK:
-		d.Type = 'b'
-	default:
-		return Device{}, fmt.Errorf("%s is not a device file", path)
-	}
-	return d, nil
 }

@@ -120,11 +120,11 @@ func TestDevices(t *testing.T) {
 func checkDevices(t *testing.T, tree *Tree, nodes []string) {
 	var all []Device
 	for _, n := range nodes {
-		d, err := DeviceOf(n)
-		if err != nil {
+		var st unix.Stat_t
+		if err := unix.Stat(n, &st); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, d)
+		all = append(all, Device{'b', unix.Major(st.Rdev), unix.Minor(st.Rdev)})
 	}
 	if len(tree.Gaps()) > 0 {
 		for _, g := range tree.Gaps() {
