@@ -95,10 +95,10 @@ type Job struct {
 	Pending          []uint64               `protobuf:"varint,15,rep,packed,name=pending,proto3" json:"pending,omitempty"` // the array's indices that have not started; only on the record with id = array_id
 	ArrayMaxRunning  uint32                 `protobuf:"varint,16,opt,name=array_max_running,json=arrayMaxRunning,proto3" json:"array_max_running,omitempty"`
 	SubmitUs         int64                  `protobuf:"varint,20,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
-	EligibleUs       int64                  `protobuf:"varint,21,opt,name=eligible_us,json=eligibleUs,proto3" json:"eligible_us,omitempty"` // 0: not yet (held, dependency or begin time)
+	EligibleUs       int64                  `protobuf:"varint,21,opt,name=eligible_us,json=eligibleUs,proto3" json:"eligible_us,omitempty"` // from when on it may start (may lie ahead: begin time); 0: not known yet (held, dependency)
 	BeginUs          int64                  `protobuf:"varint,22,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`          // not before
 	StartUs          int64                  `protobuf:"varint,23,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs            int64                  `protobuf:"varint,24,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	EndUs            int64                  `protobuf:"varint,24,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // also set while it is completing, when the last of its nodes has reported
 	LimitS           uint32                 `protobuf:"varint,25,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`
 	Allocation       *events.Allocation     `protobuf:"bytes,26,opt,name=allocation,proto3" json:"allocation,omitempty"` // of the current or last run
 	Partition        string                 `protobuf:"bytes,27,opt,name=partition,proto3" json:"partition,omitempty"`   // where it runs, or the first it asked for
@@ -122,6 +122,7 @@ type Job struct {
 	EndCause         events.EndCause        `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
 	PlacedUs         int64                  `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
 	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
+	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"` // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -464,6 +465,13 @@ func (x *Job) GetPlacedSeq() uint64 {
 	return 0
 }
 
+func (x *Job) GetFinishedUs() int64 {
+	if x != nil {
+		return x.FinishedUs
+	}
+	return 0
+}
+
 type RunNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -644,7 +652,9 @@ type DependencyState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dependency    *events.Dependency     `protobuf:"bytes,1,opt,name=dependency,proto3" json:"dependency,omitempty"`
 	State         Fulfilment             `protobuf:"varint,2,opt,name=state,proto3,enum=stint.projections.Fulfilment" json:"state,omitempty"`
-	SinceUs       int64                  `protobuf:"varint,3,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // AFTER with a delay: when the other job started
+	SinceUs       int64                  `protobuf:"varint,3,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // fulfilled: since when (AFTER with a delay: from when on, may lie ahead)
+	Ready         []uint64               `protobuf:"varint,4,rep,packed,name=ready,proto3" json:"ready,omitempty"`             // AFTER_CORR of an array's remainder: indices whose counterpart ended well …
+	Never         []uint64               `protobuf:"varint,5,rep,packed,name=never,proto3" json:"never,omitempty"`             // … and whose counterpart ended otherwise (bit words)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +708,20 @@ func (x *DependencyState) GetSinceUs() int64 {
 		return x.SinceUs
 	}
 	return 0
+}
+
+func (x *DependencyState) GetReady() []uint64 {
+	if x != nil {
+		return x.Ready
+	}
+	return nil
+}
+
+func (x *DependencyState) GetNever() []uint64 {
+	if x != nil {
+		return x.Never
+	}
+	return nil
 }
 
 type SignalOrder struct {
@@ -784,7 +808,8 @@ func (x *SignalOrder) GetHasStep() bool {
 	return false
 }
 
-// Array: what is known of a whole array while any of it is hot.
+// Array: what is known of a whole array while any of it is hot. started is filled in snapshots and answers only; in memory
+// the tasks are kept beside the record (ArrayTask, EachArrayTask of a Reader), since a big array starts tasks by the thousand.
 type Array struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -792,7 +817,7 @@ type Array struct {
 	Running       uint32                 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
 	Completed     uint32                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"` // ended well
 	Failed        uint32                 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`       // ended otherwise
-	Started       []*TaskJob             `protobuf:"bytes,6,rep,name=started,proto3" json:"started,omitempty"`      // hot tasks, ascending
+	Started       []*TaskJob             `protobuf:"bytes,6,rep,name=started,proto3" json:"started,omitempty"`      // tasks that have a record of their own or left the queue, ascending
 	MaxRunning    uint32                 `protobuf:"varint,7,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -976,6 +1001,7 @@ type Node struct {
 	Invalid         bool                   `protobuf:"varint,27,opt,name=invalid,proto3" json:"invalid,omitempty"` // registered with less than configured
 	NeverUp         bool                   `protobuf:"varint,28,opt,name=never_up,json=neverUp,proto3" json:"never_up,omitempty"`
 	Comment         string                 `protobuf:"bytes,29,opt,name=comment,proto3" json:"comment,omitempty"`
+	Ailing          []*events.DeviceAiling `protobuf:"bytes,30,rep,name=ailing,proto3" json:"ailing,omitempty"` // last word on each device that ailed, since the node came up
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1213,6 +1239,13 @@ func (x *Node) GetComment() string {
 	return ""
 }
 
+func (x *Node) GetAiling() []*events.DeviceAiling {
+	if x != nil {
+		return x.Ailing
+	}
+	return nil
+}
+
 type NodeGres struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1376,6 +1409,7 @@ type IntentVerdict struct {
 	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	Verdicts      []*events.Verdict      `protobuf:"bytes,6,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	Touched       uint32                 `protobuf:"varint,7,opt,name=touched,proto3" json:"touched,omitempty"`
+	FirstId       uint32                 `protobuf:"varint,8,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"` // the first id the intent took, whatever became of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,6 +1489,13 @@ func (x *IntentVerdict) GetVerdicts() []*events.Verdict {
 func (x *IntentVerdict) GetTouched() uint32 {
 	if x != nil {
 		return x.Touched
+	}
+	return 0
+}
+
+func (x *IntentVerdict) GetFirstId() uint32 {
+	if x != nil {
+		return x.FirstId
 	}
 	return 0
 }
@@ -1641,6 +1682,7 @@ type NonceRef struct {
 	AtUs          int64                  `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	Index         uint32                 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	FirstId       uint32                 `protobuf:"varint,5,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1699,6 +1741,13 @@ func (x *NonceRef) GetSeq() uint64 {
 func (x *NonceRef) GetIndex() uint32 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *NonceRef) GetFirstId() uint32 {
+	if x != nil {
+		return x.FirstId
 	}
 	return 0
 }
@@ -1948,7 +1997,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xa2\f\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xc3\f\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -2007,7 +2056,9 @@ const file_projections_state_proto_rawDesc = "" +
 	"\tend_cause\x18- \x01(\x0e2\x16.stint.events.EndCauseR\bendCause\x12\x1b\n" +
 	"\tplaced_us\x18. \x01(\x03R\bplacedUs\x12\x1d\n" +
 	"\n" +
-	"placed_seq\x18/ \x01(\x04R\tplacedSeq\"\xd9\x01\n" +
+	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1f\n" +
+	"\vfinished_us\x180 \x01(\x03R\n" +
+	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
@@ -2026,13 +2077,15 @@ const file_projections_state_proto_rawDesc = "" +
 	"killAfterS\x12\x1d\n" +
 	"\n" +
 	"hold_after\x18\x05 \x01(\bR\tholdAfter\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\"\x9b\x01\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\"\xc7\x01\n" +
 	"\x0fDependencyState\x128\n" +
 	"\n" +
 	"dependency\x18\x01 \x01(\v2\x18.stint.events.DependencyR\n" +
 	"dependency\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.stint.projections.FulfilmentR\x05state\x12\x19\n" +
-	"\bsince_us\x18\x03 \x01(\x03R\asinceUs\"\x9f\x01\n" +
+	"\bsince_us\x18\x03 \x01(\x03R\asinceUs\x12\x14\n" +
+	"\x05ready\x18\x04 \x03(\x04R\x05ready\x12\x14\n" +
+	"\x05never\x18\x05 \x03(\x04R\x05never\"\x9f\x01\n" +
 	"\vSignalOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1d\n" +
@@ -2054,7 +2107,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\rR\x04task\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12,\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x14\n" +
-	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xbb\x06\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xef\x06\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12'\n" +
@@ -2089,7 +2142,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"partitions\x12\x18\n" +
 	"\ainvalid\x18\x1b \x01(\bR\ainvalid\x12\x19\n" +
 	"\bnever_up\x18\x1c \x01(\bR\aneverUp\x12\x18\n" +
-	"\acomment\x18\x1d \x01(\tR\acomment\"\\\n" +
+	"\acomment\x18\x1d \x01(\tR\acomment\x122\n" +
+	"\x06ailing\x18\x1e \x03(\v2\x1a.stint.events.DeviceAilingR\x06ailing\"\\\n" +
 	"\bNodeGres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -2101,7 +2155,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12\x19\n" +
 	"\bfirst_id\x18\x04 \x01(\rR\afirstId\x12,\n" +
 	"\x06intent\x18\x05 \x01(\v2\x14.stint.events.IntentR\x06intent\x12\x18\n" +
-	"\asubject\x18\x06 \x01(\tR\asubject\"\xd2\x01\n" +
+	"\asubject\x18\x06 \x01(\tR\asubject\"\xed\x01\n" +
 	"\rIntentVerdict\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x10\n" +
@@ -2109,7 +2163,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04code\x18\x04 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x121\n" +
 	"\bverdicts\x18\x06 \x03(\v2\x15.stint.events.VerdictR\bverdicts\x12\x18\n" +
-	"\atouched\x18\a \x01(\rR\atouched\"\x9a\x02\n" +
+	"\atouched\x18\a \x01(\rR\atouched\x12\x19\n" +
+	"\bfirst_id\x18\b \x01(\rR\afirstId\"\x9a\x02\n" +
 	"\tTermState\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x1e\n" +
 	"\n" +
@@ -2129,12 +2184,13 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\"6\n" +
 	"\vFinishedRef\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x15\n" +
-	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\"]\n" +
+	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\"x\n" +
 	"\bNonceRef\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\rR\x05index\"\x80\x06\n" +
+	"\x05index\x18\x04 \x01(\rR\x05index\x12\x19\n" +
+	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\x80\x06\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x17\n" +
@@ -2182,40 +2238,41 @@ func file_projections_state_proto_rawDescGZIP() []byte {
 var file_projections_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_projections_state_proto_goTypes = []any{
-	(Fulfilment)(0),            // 0: stint.projections.Fulfilment
-	(*Job)(nil),                // 1: stint.projections.Job
-	(*RunNode)(nil),            // 2: stint.projections.RunNode
-	(*Stop)(nil),               // 3: stint.projections.Stop
-	(*DependencyState)(nil),    // 4: stint.projections.DependencyState
-	(*SignalOrder)(nil),        // 5: stint.projections.SignalOrder
-	(*Array)(nil),              // 6: stint.projections.Array
-	(*TaskJob)(nil),            // 7: stint.projections.TaskJob
-	(*Node)(nil),               // 8: stint.projections.Node
-	(*NodeGres)(nil),           // 9: stint.projections.NodeGres
-	(*InboxItem)(nil),          // 10: stint.projections.InboxItem
-	(*IntentVerdict)(nil),      // 11: stint.projections.IntentVerdict
-	(*TermState)(nil),          // 12: stint.projections.TermState
-	(*FinishedRef)(nil),        // 13: stint.projections.FinishedRef
-	(*NonceRef)(nil),           // 14: stint.projections.NonceRef
-	(*Snapshot)(nil),           // 15: stint.projections.Snapshot
-	(*VoidCount)(nil),          // 16: stint.projections.VoidCount
-	(*events.JobSpec)(nil),     // 17: stint.events.JobSpec
-	(*events.Owner)(nil),       // 18: stint.events.Owner
-	(events.JobState)(0),       // 19: stint.events.JobState
-	(events.HoldKind)(0),       // 20: stint.events.HoldKind
-	(events.Reason)(0),         // 21: stint.events.Reason
-	(*events.Allocation)(nil),  // 22: stint.events.Allocation
-	(*events.Usage)(nil),       // 23: stint.events.Usage
-	(events.EndCause)(0),       // 24: stint.events.EndCause
-	(events.StopCause)(0),      // 25: stint.events.StopCause
-	(*events.Dependency)(nil),  // 26: stint.events.Dependency
-	(*events.NodeDef)(nil),     // 27: stint.events.NodeDef
-	(*events.Inventory)(nil),   // 28: stint.events.Inventory
-	(*events.Intent)(nil),      // 29: stint.events.Intent
-	(events.Code)(0),           // 30: stint.events.Code
-	(*events.Verdict)(nil),     // 31: stint.events.Verdict
-	(*events.Config)(nil),      // 32: stint.events.Config
-	(*events.ShareFactor)(nil), // 33: stint.events.ShareFactor
+	(Fulfilment)(0),             // 0: stint.projections.Fulfilment
+	(*Job)(nil),                 // 1: stint.projections.Job
+	(*RunNode)(nil),             // 2: stint.projections.RunNode
+	(*Stop)(nil),                // 3: stint.projections.Stop
+	(*DependencyState)(nil),     // 4: stint.projections.DependencyState
+	(*SignalOrder)(nil),         // 5: stint.projections.SignalOrder
+	(*Array)(nil),               // 6: stint.projections.Array
+	(*TaskJob)(nil),             // 7: stint.projections.TaskJob
+	(*Node)(nil),                // 8: stint.projections.Node
+	(*NodeGres)(nil),            // 9: stint.projections.NodeGres
+	(*InboxItem)(nil),           // 10: stint.projections.InboxItem
+	(*IntentVerdict)(nil),       // 11: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 12: stint.projections.TermState
+	(*FinishedRef)(nil),         // 13: stint.projections.FinishedRef
+	(*NonceRef)(nil),            // 14: stint.projections.NonceRef
+	(*Snapshot)(nil),            // 15: stint.projections.Snapshot
+	(*VoidCount)(nil),           // 16: stint.projections.VoidCount
+	(*events.JobSpec)(nil),      // 17: stint.events.JobSpec
+	(*events.Owner)(nil),        // 18: stint.events.Owner
+	(events.JobState)(0),        // 19: stint.events.JobState
+	(events.HoldKind)(0),        // 20: stint.events.HoldKind
+	(events.Reason)(0),          // 21: stint.events.Reason
+	(*events.Allocation)(nil),   // 22: stint.events.Allocation
+	(*events.Usage)(nil),        // 23: stint.events.Usage
+	(events.EndCause)(0),        // 24: stint.events.EndCause
+	(events.StopCause)(0),       // 25: stint.events.StopCause
+	(*events.Dependency)(nil),   // 26: stint.events.Dependency
+	(*events.NodeDef)(nil),      // 27: stint.events.NodeDef
+	(*events.Inventory)(nil),    // 28: stint.events.Inventory
+	(*events.DeviceAiling)(nil), // 29: stint.events.DeviceAiling
+	(*events.Intent)(nil),       // 30: stint.events.Intent
+	(events.Code)(0),            // 31: stint.events.Code
+	(*events.Verdict)(nil),      // 32: stint.events.Verdict
+	(*events.Config)(nil),       // 33: stint.events.Config
+	(*events.ShareFactor)(nil),  // 34: stint.events.ShareFactor
 }
 var file_projections_state_proto_depIdxs = []int32{
 	17, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
@@ -2239,25 +2296,26 @@ var file_projections_state_proto_depIdxs = []int32{
 	27, // 18: stint.projections.Node.def:type_name -> stint.events.NodeDef
 	28, // 19: stint.projections.Node.inventory:type_name -> stint.events.Inventory
 	9,  // 20: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
-	29, // 21: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	30, // 22: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	31, // 23: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	12, // 24: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	32, // 25: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	8,  // 26: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 27: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	6,  // 28: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	10, // 29: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	13, // 30: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	14, // 31: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	33, // 32: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	16, // 33: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	11, // 34: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	29, // 21: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
+	30, // 22: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
+	31, // 23: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
+	32, // 24: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
+	12, // 25: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
+	33, // 26: stint.projections.Snapshot.config:type_name -> stint.events.Config
+	8,  // 27: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
+	1,  // 28: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
+	6,  // 29: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
+	10, // 30: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
+	13, // 31: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
+	14, // 32: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
+	34, // 33: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
+	16, // 34: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
+	11, // 35: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_projections_state_proto_init() }

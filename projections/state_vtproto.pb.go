@@ -65,6 +65,7 @@ func (m *Job) CloneVT() *Job {
 	r.EndCause = m.EndCause
 	r.PlacedUs = m.PlacedUs
 	r.PlacedSeq = m.PlacedSeq
+	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -155,6 +156,16 @@ func (m *DependencyState) CloneVT() *DependencyState {
 	r.Dependency = m.Dependency.CloneVT()
 	r.State = m.State
 	r.SinceUs = m.SinceUs
+	if rhs := m.Ready; rhs != nil {
+		tmpContainer := make([]uint64, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Ready = tmpContainer
+	}
+	if rhs := m.Never; rhs != nil {
+		tmpContainer := make([]uint64, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Never = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -293,6 +304,13 @@ func (m *Node) CloneVT() *Node {
 		copy(tmpContainer, rhs)
 		r.Partitions = tmpContainer
 	}
+	if rhs := m.Ailing; rhs != nil {
+		tmpContainer := make([]*events.DeviceAiling, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Ailing = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -361,6 +379,7 @@ func (m *IntentVerdict) CloneVT() *IntentVerdict {
 	r.Code = m.Code
 	r.Text = m.Text
 	r.Touched = m.Touched
+	r.FirstId = m.FirstId
 	if rhs := m.Verdicts; rhs != nil {
 		tmpContainer := make([]*events.Verdict, len(rhs))
 		for k, v := range rhs {
@@ -436,6 +455,7 @@ func (m *NonceRef) CloneVT() *NonceRef {
 	r.AtUs = m.AtUs
 	r.Seq = m.Seq
 	r.Index = m.Index
+	r.FirstId = m.FirstId
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -745,6 +765,9 @@ func (this *Job) EqualVT(that *Job) bool {
 	if this.PlacedSeq != that.PlacedSeq {
 		return false
 	}
+	if this.FinishedUs != that.FinishedUs {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -840,6 +863,24 @@ func (this *DependencyState) EqualVT(that *DependencyState) bool {
 	}
 	if this.SinceUs != that.SinceUs {
 		return false
+	}
+	if len(this.Ready) != len(that.Ready) {
+		return false
+	}
+	for i, vx := range this.Ready {
+		vy := that.Ready[i]
+		if vx != vy {
+			return false
+		}
+	}
+	if len(this.Never) != len(that.Never) {
+		return false
+	}
+	for i, vx := range this.Never {
+		vy := that.Never[i]
+		if vx != vy {
+			return false
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -1089,6 +1130,23 @@ func (this *Node) EqualVT(that *Node) bool {
 	if this.Comment != that.Comment {
 		return false
 	}
+	if len(this.Ailing) != len(that.Ailing) {
+		return false
+	}
+	for i, vx := range this.Ailing {
+		vy := that.Ailing[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &events.DeviceAiling{}
+			}
+			if q == nil {
+				q = &events.DeviceAiling{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1208,6 +1266,9 @@ func (this *IntentVerdict) EqualVT(that *IntentVerdict) bool {
 	if this.Touched != that.Touched {
 		return false
 	}
+	if this.FirstId != that.FirstId {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1305,6 +1366,9 @@ func (this *NonceRef) EqualVT(that *NonceRef) bool {
 		return false
 	}
 	if this.Index != that.Index {
+		return false
+	}
+	if this.FirstId != that.FirstId {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1567,6 +1631,13 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FinishedUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FinishedUs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x80
 	}
 	if m.PlacedSeq != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PlacedSeq))
@@ -2106,6 +2177,46 @@ func (m *DependencyState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Never) > 0 {
+		var pksize2 int
+		for _, num := range m.Never {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num := range m.Never {
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x2a
+	}
+	if len(m.Ready) > 0 {
+		var pksize4 int
+		for _, num := range m.Ready {
+			pksize4 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize4
+		j3 := i
+		for _, num := range m.Ready {
+			for num >= 1<<7 {
+				dAtA[j3] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j3++
+			}
+			dAtA[j3] = uint8(num)
+			j3++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize4))
+		i--
+		dAtA[i] = 0x22
+	}
 	if m.SinceUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SinceUs))
 		i--
@@ -2369,6 +2480,20 @@ func (m *Node) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Ailing) > 0 {
+		for iNdEx := len(m.Ailing) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Ailing[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xf2
+		}
 	}
 	if len(m.Comment) > 0 {
 		i -= len(m.Comment)
@@ -2821,6 +2946,11 @@ func (m *IntentVerdict) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.FirstId != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstId))
+		i--
+		dAtA[i] = 0x40
+	}
 	if m.Touched != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Touched))
 		i--
@@ -3034,6 +3164,11 @@ func (m *NonceRef) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FirstId != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstId))
+		i--
+		dAtA[i] = 0x28
 	}
 	if m.Index != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Index))
@@ -3470,6 +3605,9 @@ func (m *Job) SizeVT() (n int) {
 	if m.PlacedSeq != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.PlacedSeq))
 	}
+	if m.FinishedUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.FinishedUs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3551,6 +3689,20 @@ func (m *DependencyState) SizeVT() (n int) {
 	}
 	if m.SinceUs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.SinceUs))
+	}
+	if len(m.Ready) > 0 {
+		l = 0
+		for _, e := range m.Ready {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if len(m.Never) > 0 {
+		l = 0
+		for _, e := range m.Never {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3755,6 +3907,12 @@ func (m *Node) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if len(m.Ailing) > 0 {
+		for _, e := range m.Ailing {
+			l = e.SizeVT()
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3848,6 +4006,9 @@ func (m *IntentVerdict) SizeVT() (n int) {
 	if m.Touched != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Touched))
 	}
+	if m.FirstId != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstId))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3932,6 +4093,9 @@ func (m *NonceRef) SizeVT() (n int) {
 	}
 	if m.Index != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Index))
+	}
+	if m.FirstId != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstId))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5132,6 +5296,25 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 48:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FinishedUs", wireType)
+			}
+			m.FinishedUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FinishedUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5645,6 +5828,158 @@ func (m *DependencyState) UnmarshalVT(dAtA []byte) error {
 				if b < 0x80 {
 					break
 				}
+			}
+		case 4:
+			if wireType == 0 {
+				var v uint64
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					v |= uint64(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				m.Ready = append(m.Ready, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				var count int
+				for _, integer := range dAtA[iNdEx:postIndex] {
+					if integer < 128 {
+						count++
+					}
+				}
+				elementCount = count
+				if elementCount != 0 && len(m.Ready) == 0 {
+					m.Ready = make([]uint64, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint64
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return protohelpers.ErrIntOverflow
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						v |= uint64(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					m.Ready = append(m.Ready, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field Ready", wireType)
+			}
+		case 5:
+			if wireType == 0 {
+				var v uint64
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					v |= uint64(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				m.Never = append(m.Never, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				var count int
+				for _, integer := range dAtA[iNdEx:postIndex] {
+					if integer < 128 {
+						count++
+					}
+				}
+				elementCount = count
+				if elementCount != 0 && len(m.Never) == 0 {
+					m.Never = make([]uint64, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint64
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return protohelpers.ErrIntOverflow
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						v |= uint64(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					m.Never = append(m.Never, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field Never", wireType)
 			}
 		default:
 			iNdEx = preIndex
@@ -7007,6 +7342,40 @@ func (m *Node) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Comment = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 30:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Ailing", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Ailing = append(m.Ailing, &events.DeviceAiling{})
+			if err := m.Ailing[len(m.Ailing)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -7624,6 +7993,25 @@ func (m *IntentVerdict) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstId", wireType)
+			}
+			m.FirstId = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstId |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8152,6 +8540,25 @@ func (m *NonceRef) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Index |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstId", wireType)
+			}
+			m.FirstId = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstId |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -1,0 +1,152 @@
+package projections
+
+import (
+	"fmt"
+
+	"stint/events"
+)
+
+// How much of what was told is remembered: a nonce for as long as a client may repeat itself, a verdict for as long as
+// somebody may wait for it. Both are bounded in number, whatever happens.
+const (
+	keepNonces   = 65536
+	keepNoncesUs = 10 * 60 * 1000000
+	keepVerdicts = 16384
+	maxIDs       = 128        // of one intent
+	lastID       = 0xfffffff0 // job ids end here
+	nonceLength  = 16
+)
+
+// intents takes over the wishes of one message: numbers them, remembers them, and leaves them for admission. Only the frame
+// is read.
+func (c *Cluster) intents(e *events.Event) {
+	c.forgetNonces()
+	if len(e.Intents.GetIntents()) == 0 {
+		c.void(-1, voidEmpty)
+		return
+	}
+	for i, intent := range e.Intents.GetIntents() {
+		c.index = i
+		if why := frame(e, intent); why != "" {
+			c.void(i, why)
+			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: events.Code_MALFORMED, Text: why})
+			continue
+		}
+		if first := c.told[string(intent.GetNonce())]; first != nil {
+			c.void(i, voidTold)
+			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: events.Code_BAD_STATE, Job: first.FirstId, FirstId: first.FirstId,
+				Text: fmt.Sprintf("this was told before, as intent %d of message %d", first.Index, first.Seq)})
+			continue
+		}
+		if uint64(c.nextID)+uint64(intent.GetIds()) > lastID {
+			c.void(i, voidNoIDs)
+			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: events.Code_QUEUE_FULL, Text: voidNoIDs})
+			continue
+		}
+		item := &InboxItem{Seq: c.seq, Index: uint32(i), AtUs: c.at, Intent: intent, Subject: e.Subject}
+		if intent.GetIds() > 0 {
+			item.FirstId = c.nextID
+			c.nextID += intent.GetIds()
+		}
+		ref := &NonceRef{Nonce: intent.GetNonce(), AtUs: c.at, Seq: c.seq, Index: uint32(i), FirstId: item.FirstId}
+		c.told[string(intent.GetNonce())] = ref
+		c.tellings = append(c.tellings, ref)
+		c.inbox = append(c.inbox, item)
+		c.waiting[intentKey{c.seq, uint32(i)}] = item
+		c.verdict.Changed = true
+	}
+	c.forgetNonces()
+}
+
+// frame is why the outer frame of an intent does not hold, if it does not.
+func frame(e *events.Event, intent *events.Intent) string {
+	_, known := events.Verb_name[int32(intent.GetVerb())]
+	submits := intent.GetVerb() == events.Verb_SUBMIT
+	switch {
+	case len(intent.GetNonce()) != nonceLength:
+		return voidNonce
+	case !known || intent.GetVerb() == events.Verb_VERB_UNKNOWN:
+		return voidVerb
+	case submits != (intent.GetIds() > 0) || intent.GetIds() > maxIDs:
+		return voidIDs
+	case intent.GetAuthor() == nil, e.Author == events.AuthorUser && intent.GetAuthor().GetUser() != e.Name:
+		return voidAuthor
+	}
+	return ""
+}
+
+func (c *Cluster) forgetNonces() {
+	n := 0
+	for n < len(c.tellings) && (len(c.tellings)-n > keepNonces || c.tellings[n].AtUs+keepNoncesUs <= c.at) {
+		delete(c.told, string(c.tellings[n].Nonce))
+		c.tellings[n] = nil
+		n++
+	}
+	c.tellings = c.tellings[n:]
+}
+
+// judge gives a verdict to those who wait for it, and forgets the oldest ones.
+func (c *Cluster) judge(v *IntentVerdict) {
+	c.verdicts.set(c.epoch, v.Seq, append(append([]*IntentVerdict(nil), c.VerdictsOf(v.Seq)...), v))
+	c.judged = append(c.judged, judgedRef{v.Seq, v.Index})
+	c.verdict.Changed = true
+	for len(c.judged) > keepVerdicts {
+		old := c.judged[0]
+		c.judged = c.judged[1:]
+		list := c.VerdictsOf(old.seq)
+		if len(list) <= 1 {
+			c.verdicts.del(c.epoch, old.seq)
+			continue
+		}
+		rest := make([]*IntentVerdict, 0, len(list)-1)
+		for _, w := range list {
+			if w.Index != old.index {
+				rest = append(rest, w)
+			}
+		}
+		c.verdicts.set(c.epoch, old.seq, rest)
+	}
+}
+
+// waits is the intent that a fact speaks of, if it still waits for a verdict.
+func (c *Cluster) waits(ref *events.IntentRef) *InboxItem {
+	return c.waiting[intentKey{ref.GetSeq(), ref.GetIndex()}]
+}
+
+// settle takes an intent out of the inbox and gives its verdict.
+func (c *Cluster) settle(item *InboxItem, v *IntentVerdict) {
+	v.Seq, v.Index, v.FirstId = item.Seq, item.Index, item.FirstId
+	delete(c.waiting, intentKey{item.Seq, item.Index})
+	c.inboxGone++
+	c.judge(v)
+}
+
+// sweepInbox drops settled intents: once a message, so that settling thousands costs one pass. Readers keep the list they
+// have.
+func (c *Cluster) sweepInbox() {
+	if c.inboxGone == 0 {
+		return
+	}
+	head := 0
+	for head < len(c.inbox) && !c.stillWaits(c.inbox[head]) {
+		head++
+	}
+	rest := c.inbox[head:]
+	if head < c.inboxGone {
+		kept := make([]*InboxItem, 0, len(c.waiting))
+		for _, item := range rest {
+			if c.stillWaits(item) {
+				kept = append(kept, item)
+			}
+		}
+		rest = kept
+	}
+	if len(rest) == 0 {
+		rest = nil
+	}
+	c.inbox, c.inboxGone = rest, 0
+}
+
+func (c *Cluster) stillWaits(item *InboxItem) bool {
+	return c.waiting[intentKey{item.Seq, item.Index}] != nil
+}
