@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"ledger":              5,
 	"cli":                 6,
 	"integration":         7,
+	"deployments":         7,
 	".":                   8,
 }
 
