@@ -779,6 +779,7 @@ type StepRow struct {
 	ByNode        []*StepNode            `protobuf:"bytes,31,rep,name=by_node,json=byNode,proto3" json:"by_node,omitempty"` // in the order of first word
 	ChangedSeq    uint64                 `protobuf:"varint,32,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`
 	SubmitLine    string                 `protobuf:"bytes,33,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	NotLaunched   bool                   `protobuf:"varint,34,opt,name=not_launched,json=notLaunched,proto3" json:"not_launched,omitempty"` // it never started on some node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1044,13 +1045,19 @@ func (x *StepRow) GetSubmitLine() string {
 	return ""
 }
 
-// Peak: a value and where it was seen. has: something was measured.
+func (x *StepRow) GetNotLaunched() bool {
+	if x != nil {
+		return x.NotLaunched
+	}
+	return false
+}
+
+// Peak: a value and where it was seen; absent if nothing was measured.
 type Peak struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Value         uint64                 `protobuf:"varint,1,opt,name=value,proto3" json:"value,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Task          uint32                 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
-	Has           bool                   `protobuf:"varint,4,opt,name=has,proto3" json:"has,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1104,13 +1111,6 @@ func (x *Peak) GetTask() uint32 {
 		return x.Task
 	}
 	return 0
-}
-
-func (x *Peak) GetHas() bool {
-	if x != nil {
-		return x.Has
-	}
-	return false
 }
 
 type StepNode struct {
@@ -2366,6 +2366,7 @@ type Record struct {
 	Job           *JobRow                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Steps         []*StepRow             `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
 	Allocation    *events.Allocation     `protobuf:"bytes,3,opt,name=allocation,proto3" json:"allocation,omitempty"`
+	StepsOnly     bool                   `protobuf:"varint,4,opt,name=steps_only,json=stepsOnly,proto3" json:"steps_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2419,6 +2420,13 @@ func (x *Record) GetAllocation() *events.Allocation {
 		return x.Allocation
 	}
 	return nil
+}
+
+func (x *Record) GetStepsOnly() bool {
+	if x != nil {
+		return x.StepsOnly
+	}
+	return false
 }
 
 // StoryLine: one thing that happened, for people.
@@ -2797,7 +2805,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\tGresCount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\xe3\b\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\x86\t\n" +
 	"\aStepRow\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12,\n" +
@@ -2840,12 +2848,12 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\vchanged_seq\x18  \x01(\x04R\n" +
 	"changedSeq\x12\x1f\n" +
 	"\vsubmit_line\x18! \x01(\tR\n" +
-	"submitLine\"V\n" +
+	"submitLine\x12!\n" +
+	"\fnot_launched\x18\" \x01(\bR\vnotLaunched\"D\n" +
 	"\x04Peak\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x04R\x05value\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\rR\x04task\x12\x10\n" +
-	"\x03has\x18\x04 \x01(\bR\x03has\"P\n" +
+	"\x04task\x18\x03 \x01(\rR\x04task\"P\n" +
 	"\bStepNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
 	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x15\n" +
@@ -2967,13 +2975,15 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"nodeEvents\x12,\n" +
 	"\x06status\x18\t \x01(\v2\x14.stint.ledger.StatusR\x06status\x12\x15\n" +
 	"\x06now_us\x18\n" +
-	" \x01(\x03R\x05nowUs\"\x97\x01\n" +
+	" \x01(\x03R\x05nowUs\"\xb6\x01\n" +
 	"\x06Record\x12&\n" +
 	"\x03job\x18\x01 \x01(\v2\x14.stint.ledger.JobRowR\x03job\x12+\n" +
 	"\x05steps\x18\x02 \x03(\v2\x15.stint.ledger.StepRowR\x05steps\x128\n" +
 	"\n" +
 	"allocation\x18\x03 \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\"\x90\x02\n" +
+	"allocation\x12\x1d\n" +
+	"\n" +
+	"steps_only\x18\x04 \x01(\bR\tstepsOnly\"\x90\x02\n" +
 	"\tStoryLine\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x13\n" +

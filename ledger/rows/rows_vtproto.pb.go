@@ -90,11 +90,17 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.ReqNodes = m.ReqNodes
 	r.FailedNode = m.FailedNode
 	r.TasksAsked = m.TasksAsked
-	r.Script = m.Script.CloneVT()
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Tasks = tmpContainer
+	}
+	if rhs := m.Script; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
+			r.Script = vtpb.CloneVT()
+		} else {
+			r.Script = proto.Clone(rhs).(*events.BlobRef)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -190,6 +196,7 @@ func (m *StepRow) CloneVT() *StepRow {
 	r.Text = m.Text
 	r.ChangedSeq = m.ChangedSeq
 	r.SubmitLine = m.SubmitLine
+	r.NotLaunched = m.NotLaunched
 	if rhs := m.ByNode; rhs != nil {
 		tmpContainer := make([]*StepNode, len(rhs))
 		for k, v := range rhs {
@@ -216,7 +223,6 @@ func (m *Peak) CloneVT() *Peak {
 	r.Value = m.Value
 	r.Node = m.Node
 	r.Task = m.Task
-	r.Has = m.Has
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -252,9 +258,15 @@ func (m *AllocationRow) CloneVT() *AllocationRow {
 		return (*AllocationRow)(nil)
 	}
 	r := new(AllocationRow)
-	r.Allocation = m.Allocation.CloneVT()
 	r.Run = m.Run
 	r.StartUs = m.StartUs
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -667,13 +679,20 @@ func (m *Record) CloneVT() *Record {
 	}
 	r := new(Record)
 	r.Job = m.Job.CloneVT()
-	r.Allocation = m.Allocation.CloneVT()
+	r.StepsOnly = m.StepsOnly
 	if rhs := m.Steps; rhs != nil {
 		tmpContainer := make([]*StepRow, len(rhs))
 		for k, v := range rhs {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Steps = tmpContainer
+	}
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -965,7 +984,11 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 	if this.TasksAsked != that.TasksAsked {
 		return false
 	}
-	if !this.Script.EqualVT(that.Script) {
+	if equal, ok := interface{}(this.Script).(interface{ EqualVT(*events.BlobRef) bool }); ok {
+		if !equal.EqualVT(that.Script) {
+			return false
+		}
+	} else if !proto.Equal(this.Script, that.Script) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1167,6 +1190,9 @@ func (this *StepRow) EqualVT(that *StepRow) bool {
 	if this.SubmitLine != that.SubmitLine {
 		return false
 	}
+	if this.NotLaunched != that.NotLaunched {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1190,9 +1216,6 @@ func (this *Peak) EqualVT(that *Peak) bool {
 		return false
 	}
 	if this.Task != that.Task {
-		return false
-	}
-	if this.Has != that.Has {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1236,7 +1259,11 @@ func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.Run != that.Run {
@@ -1999,7 +2026,14 @@ func (this *Record) EqualVT(that *Record) bool {
 			}
 		}
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
+		return false
+	}
+	if this.StepsOnly != that.StepsOnly {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2154,12 +2188,24 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Script != nil {
-		size, err := m.Script.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Script).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Script)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
@@ -2856,6 +2902,18 @@ func (m *StepRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.NotLaunched {
+		i--
+		if m.NotLaunched {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x90
+	}
 	if len(m.SubmitLine) > 0 {
 		i -= len(m.SubmitLine)
 		copy(dAtA[i:], m.SubmitLine)
@@ -3145,16 +3203,6 @@ func (m *Peak) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.Has {
-		i--
-		if m.Has {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
-		}
-		i--
-		dAtA[i] = 0x20
-	}
 	if m.Task != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Task))
 		i--
@@ -3266,12 +3314,24 @@ func (m *AllocationRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4440,13 +4500,35 @@ func (m *Record) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+	if m.StepsOnly {
+		i--
+		if m.StepsOnly {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Allocation != nil {
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		}
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -4939,7 +5021,13 @@ func (m *JobRow) SizeVT() (n int) {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.TasksAsked))
 	}
 	if m.Script != nil {
-		l = m.Script.SizeVT()
+		if size, ok := interface{}(m.Script).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Script)
+		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -5114,6 +5202,9 @@ func (m *StepRow) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.NotLaunched {
+		n += 3
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5133,9 +5224,6 @@ func (m *Peak) SizeVT() (n int) {
 	}
 	if m.Task != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Task))
-	}
-	if m.Has {
-		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5168,7 +5256,13 @@ func (m *AllocationRow) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Run != 0 {
@@ -5688,8 +5782,17 @@ func (m *Record) SizeVT() (n int) {
 		}
 	}
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StepsOnly {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7499,8 +7602,16 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Script == nil {
 				m.Script = &events.BlobRef{}
 			}
-			if err := m.Script.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Script).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Script); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		default:
@@ -8663,6 +8774,26 @@ func (m *StepRow) UnmarshalVT(dAtA []byte) error {
 			}
 			m.SubmitLine = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 34:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NotLaunched", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.NotLaunched = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8784,26 +8915,6 @@ func (m *Peak) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
-		case 4:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Has", wireType)
-			}
-			var v int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.Has = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -9008,8 +9119,16 @@ func (m *AllocationRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -12139,10 +12258,38 @@ func (m *Record) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StepsOnly", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.StepsOnly = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

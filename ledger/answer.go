@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"stint/events/hostlist"
+	"stint/ledger/rows"
+)
+
+// Answer answers one question from the tables as they are when they have reached ask.LeastSeq. It never fails: what goes
+// wrong is in Answer.Error. Long answers come in parts: while More is set, ask again with After = More.
+func (l *Ledger) Answer(ctx context.Context, ask *rows.Ask) *rows.Answer {
+	if err := l.Reached(ctx, ask.LeastSeq); err != nil {
+		return &rows.Answer{Error: err.Error()}
+	}
+	answer := &rows.Answer{}
+	if err := l.answer(ctx, ask, answer); err != nil {
+		answer = &rows.Answer{Error: l.named(err).Error()}
+	}
+	return answer
+}
+
+// Each asks until there is no more and hands each part to f.
+func (l *Ledger) Each(ctx context.Context, ask *rows.Ask, f func(*rows.Answer) error) error {
+	ask = ask.CloneVT()
+	for {
+		a := l.Answer(ctx, ask)
+		if a.Error != "" {
+			return errors.New(a.Error)
+		}
+		if err := f(a); err != nil {
+			return err
+		}
+		if len(a.More) == 0 {
+			return nil
+		}
+		ask.After = a.More
+	}
+}
+
+func (l *Ledger) answer(ctx context.Context, ask *rows.Ask, answer *rows.Answer) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	snap, err := l.snapshot()
+	if err != nil {
+		return err
+	}
+	defer snap.Close()
+	if answer.Seq, answer.NowUs, err = readCursor(snap); err != nil {
+		return err
+	}
+	switch what := ask.What.(type) {
+	case *rows.Ask_Jobs:
+		q, err := newQuery(what.Jobs)
+		if err != nil {
+			return err
+		}
+		return q.run(snap, ask, answer)
+	case *rows.Ask_Story:
+		return l.tell(ctx, snap, what.Story, answer)
+	case *rows.Ask_Usage:
+		return usage(snap, what.Usage, answer)
+	case *rows.Ask_NodeEvents:
+		return nodeEvents(snap, what.NodeEvents, answer)
+	case *rows.Ask_Status:
+		answer.Status = l.status(answer.Seq)
+		return nil
+	}
+	return errors.New("a question that this ledger does not know; it may be older than the command that asks")
+}
+
+// snapshot is the tables as they are now, or why they cannot be read.
+func (l *Ledger) snapshot() (*pebble.Snapshot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return nil, l.broken
+	}
+	return l.db.NewSnapshot(), nil
+}
+
+func (l *Ledger) status(seq uint64) *rows.Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &rows.Status{Seq: seq, Format: Format, Error: l.trouble, Host: l.o.Host, SnapshotSeq: l.snappedSeq}
+}
+
+// usage adds up the hours of a window by account and user.
+func usage(db pebble.Reader, a *rows.AskUsage, answer *rows.Answer) error {
+	accounts, users := setOf(a.Accounts), setOf(a.Users)
+	from := appendTime([]byte{tableUsage}, max(a.StartUs-a.StartUs%hourUs, 0))
+	to := []byte{tableUsage + 1}
+	if a.EndUs > 0 {
+		to = appendTime([]byte{tableUsage}, a.EndUs)
+	}
+	return scan(db, from, to, func(key, value []byte) error {
+		u := &rows.UsageRow{}
+		if err := u.UnmarshalVT(value); err != nil {
+			return damaged(key, err)
+		}
+		if accounts != nil && !accounts[u.Account] || users != nil && !users[u.User] {
+			return nil
+		}
+		answer.Usage = append(answer.Usage, u)
+		return nil
+	})
+}
+
+// nodeEvents lists the periods that overlap a window, by node and start.
+func nodeEvents(db pebble.Reader, a *rows.AskNodeEvents, answer *rows.Answer) error {
+	var nodes map[string]bool
+	if a.Nodes != "" {
+		names, err := hostlist.Expand(a.Nodes, hostlist.MaxHosts)
+		if err != nil {
+			return fmt.Errorf("node list %q: %w", a.Nodes, err)
+		}
+		nodes = setOf(names)
+	}
+	return scan(db, []byte{tableNodeEvent}, []byte{tableNodeEvent + 1}, func(key, value []byte) error {
+		n := &rows.NodeEventRow{}
+		if err := n.UnmarshalVT(value); err != nil {
+			return damaged(key, err)
+		}
+		if nodes != nil && !nodes[n.Node] || a.EndUs != 0 && n.StartUs > a.EndUs || n.EndUs != 0 && n.EndUs < a.StartUs {
+			return nil
+		}
+		answer.NodeEvents = append(answer.NodeEvents, n)
+		return nil
+	})
+}
+
+// patience is how long a question waits when nobody set it a time.
+const patience = 10 * time.Second

@@ -1,0 +1,229 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"stint/ledger/rows"
+	"stint/projections"
+)
+
+// Format is the version of the directory. Any other version is replaced by deleting the directory and replaying
+// the log: the tables are a function of EVENTS, so there is nothing to migrate.
+const Format = 1
+
+// The tables. The first byte of a key says which; integers are big endian so that keys sort as numbers do.
+//
+//	m                                 Meta: format and cluster
+//	c                                 cursor: the last sequence whose rows are here (8 bytes), its server time (8 bytes)
+//	j record                          JobRow
+//	j record step                     StepRow, right behind its job
+//	l record                          AllocationRow
+//	r job                             record of a job whose record does not begin with its own id (array tasks, components)
+//	a record                          records that have not ended
+//	e end record                      records that have ended, by end
+//	u user 0 end record               … by user and end
+//	s state end record                … by state and end
+//	n name 0 end record               … by name and end
+//	h hour account 0 user 0           UsageRow
+//	d node 0 start sequence           NodeEventRow
+//	o node 0                          key of the period of this node that lasts
+//	v sequence index                  why a fact or intent was void (index 4294967295: the message)
+//	x job chunk                       story: places in the log, packed (see chapter.go)
+const (
+	tableMeta       = 'm'
+	tableCursor     = 'c'
+	tableJob        = 'j'
+	tableAllocation = 'l'
+	tableRaw        = 'r'
+	tableActive     = 'a'
+	tableEnd        = 'e'
+	tableUser       = 'u'
+	tableState      = 's'
+	tableName       = 'n'
+	tableUsage      = 'h'
+	tableNodeEvent  = 'd'
+	tableNodeOpen   = 'o'
+	tableVoid       = 'v'
+	tableStory      = 'x'
+)
+
+// recordKey names a record: the group it is shown in (its own id, or the id of its array or het job), its place in
+// the group, and its instance. Records sort as sacct prints them.
+type recordKey struct {
+	group    uint32
+	place    uint32
+	instance uint32
+}
+
+const (
+	recordLen = 12
+
+	placeAlone     = 0         // a job that is no part of anything
+	placeRemainder = 1<<32 - 1 // the pending remainder of an array, behind its tasks
+	placeFirst     = 1         // task t of an array is at place t+1, component c of a het job at c+1
+)
+
+func keyOf(j *projections.Job) recordKey {
+	switch {
+	case j.ArrayId != 0 && j.HasTask:
+		return recordKey{j.ArrayId, j.ArrayTask + placeFirst, j.Restarts}
+	case j.ArrayId != 0:
+		return recordKey{j.ArrayId, placeRemainder, j.Restarts}
+	case j.HetId != 0:
+		return recordKey{j.HetId, j.HetOffset + placeFirst, j.Restarts}
+	default:
+		return recordKey{j.Id, placeAlone, j.Restarts}
+	}
+}
+
+func keyOfRow(r *rows.JobRow) recordKey {
+	switch {
+	case r.ArrayId != 0 && r.HasTask:
+		return recordKey{r.ArrayId, r.ArrayTask + placeFirst, r.Instance}
+	case r.ArrayId != 0:
+		return recordKey{r.ArrayId, placeRemainder, r.Instance}
+	case r.HetId != 0:
+		return recordKey{r.HetId, r.HetOffset + placeFirst, r.Instance}
+	default:
+		return recordKey{r.Job, placeAlone, r.Instance}
+	}
+}
+
+func (k recordKey) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, k.group)
+	b = binary.BigEndian.AppendUint32(b, k.place)
+	return binary.BigEndian.AppendUint32(b, k.instance)
+}
+
+func (k recordKey) less(o recordKey) bool {
+	if k.group != o.group {
+		return k.group < o.group
+	}
+	if k.place != o.place {
+		return k.place < o.place
+	}
+	return k.instance < o.instance
+}
+
+func parseRecordKey(b []byte) (recordKey, error) {
+	if len(b) < recordLen {
+		return recordKey{}, fmt.Errorf("a record key of %d bytes", len(b))
+	}
+	return recordKey{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])}, nil
+}
+
+// tailRecord is the record at the end of an index key.
+func tailRecord(b []byte) (recordKey, error) {
+	if len(b) < recordLen {
+		return recordKey{}, fmt.Errorf("an index key of %d bytes", len(b))
+	}
+	return parseRecordKey(b[len(b)-recordLen:])
+}
+
+func jobKey(b []byte, k recordKey) []byte { return k.append(append(b, tableJob)) }
+
+// stepOrder puts batch, extern and interactive, whose raw ids are the highest, before the numbered steps.
+func stepOrder(step uint32) uint32 { return step + 6 }
+
+func stepKey(b []byte, k recordKey, step uint32) []byte {
+	return binary.BigEndian.AppendUint32(jobKey(b, k), stepOrder(step))
+}
+
+func allocationKey(b []byte, k recordKey) []byte { return k.append(append(b, tableAllocation)) }
+
+func rawKey(b []byte, job uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, tableRaw), job)
+}
+
+func activeKey(b []byte, k recordKey) []byte { return k.append(append(b, tableActive)) }
+
+func appendTime(b []byte, us int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(us)) }
+
+func endKey(b []byte, end int64, k recordKey) []byte {
+	return k.append(appendTime(append(b, tableEnd), end))
+}
+
+func userPrefix(b []byte, user string) []byte {
+	return append(appendText(append(b, tableUser), user), 0)
+}
+func namePrefix(b []byte, name string) []byte {
+	return append(appendText(append(b, tableName), name), 0)
+}
+func statePrefix(b []byte, state uint32) []byte {
+	return append(b, tableState, byte(state))
+}
+
+func userKey(b []byte, user string, end int64, k recordKey) []byte {
+	return k.append(appendTime(userPrefix(b, user), end))
+}
+
+func nameKey(b []byte, name string, end int64, k recordKey) []byte {
+	return k.append(appendTime(namePrefix(b, name), end))
+}
+
+// stateOf is the byte a record is indexed by: its state, or stateRequeued.
+func stateOf(r *rows.JobRow) uint32 {
+	if r.Requeued {
+		return stateRequeued
+	}
+	return uint32(r.State)
+}
+
+const stateRequeued = 255
+
+func stateKey(b []byte, state uint32, end int64, k recordKey) []byte {
+	return k.append(appendTime(statePrefix(b, state), end))
+}
+
+func usageKey(b []byte, hour int64, account, user string) []byte {
+	b = appendTime(append(b, tableUsage), hour)
+	b = append(appendText(b, account), 0)
+	return append(appendText(b, user), 0)
+}
+
+func nodePrefix(b []byte, table byte, node string) []byte {
+	return append(appendText(append(b, table), node), 0)
+}
+
+func nodeEventKey(b []byte, node string, start int64, seq uint64) []byte {
+	return appendTime(appendTime(nodePrefix(b, tableNodeEvent, node), start), int64(seq))
+}
+
+func voidKey(b []byte, seq uint64, index uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(append(b, tableVoid), seq), index)
+}
+
+func storyPrefix(b []byte, job uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, tableStory), job)
+}
+
+func storyKey(b []byte, job, chunk uint32) []byte {
+	return binary.BigEndian.AppendUint32(storyPrefix(b, job), chunk)
+}
+
+// appendText writes a text that may hold any byte so that a zero byte can end it: 0 becomes 1 1, 1 becomes 1 2.
+func appendText(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case 0:
+			b = append(b, 1, 1)
+		case 1:
+			b = append(b, 1, 2)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// after is the least key that does not begin with the prefix, or nil if there is none.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,479 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sort"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/ledger/rows"
+)
+
+// How much one answer holds. Bigger questions are answered in several, each from a snapshot of its own: rows may change between
+// them, none is told twice.
+const (
+	answerRecords = 4096
+	answerBytes   = 2 << 20
+)
+
+// query is one AskJobs made ready: sets instead of lists.
+type query struct {
+	ask        *rows.AskJobs
+	users      map[string]bool
+	uids       map[uint32]bool
+	groups     map[string]bool
+	gids       map[uint32]bool
+	accounts   map[string]bool
+	partitions map[string]bool
+	names      map[string]bool
+	qos        map[string]bool
+	wckeys     map[string]bool
+	nodes      map[string]bool
+	states     map[events.JobState]bool
+	features   map[string]bool
+	reasons    map[events.Reason]bool
+	selections map[uint32][]*rows.Selection // by the id that was named
+}
+
+func setOf[T comparable](list []T) map[T]bool {
+	if len(list) == 0 {
+		return nil
+	}
+	set := make(map[T]bool, len(list))
+	for _, x := range list {
+		set[x] = true
+	}
+	return set
+}
+
+func newQuery(a *rows.AskJobs) (*query, error) {
+	q := &query{
+		ask: a, users: setOf(a.Users), uids: setOf(a.Uids), groups: setOf(a.Groups), gids: setOf(a.Gids),
+		accounts: setOf(a.Accounts), partitions: setOf(a.Partitions), names: setOf(a.Names), qos: setOf(a.Qos),
+		wckeys: setOf(a.Wckeys), states: setOf(a.States), features: setOf(a.Constraints), reasons: setOf(a.Reasons),
+	}
+	if a.Nodes != "" {
+		names, err := hostlist.Expand(a.Nodes, hostlist.MaxHosts)
+		if err != nil {
+			return nil, fmt.Errorf("node list %q: %w", a.Nodes, err)
+		}
+		q.nodes = setOf(names)
+	}
+	if len(a.Jobs) > 0 {
+		q.selections = map[uint32][]*rows.Selection{}
+		for _, s := range a.Jobs {
+			q.selections[s.Job] = append(q.selections[s.Job], s)
+		}
+	}
+	return q, nil
+}
+
+// candidates are the keys of records that may match, ascending, from behind after on.
+func (q *query) candidates(db pebble.Reader, behind *recordKey) ([]recordKey, error) {
+	var keys []recordKey
+	var err error
+	collect := func(k recordKey) {
+		if behind == nil || behind.less(k) {
+			keys = append(keys, k)
+		}
+	}
+	switch {
+	case q.selections != nil:
+		err = q.selected(db, collect)
+	default:
+		err = q.indexed(db, collect)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sort.Slice(keys, func(i, j int) bool { return keys[i].less(keys[j]) })
+	n := 0
+	for i, k := range keys {
+		if i == 0 || k != keys[n-1] {
+			keys[n] = k
+			n++
+		}
+	}
+	return keys[:n], nil
+}
+
+// selected finds the records of the jobs that are named: a whole group, or the one record that a raw id stands for.
+func (q *query) selected(db pebble.Reader, f func(recordKey)) error {
+	for id := range q.selections {
+		prefix := binary.BigEndian.AppendUint32([]byte{tableJob}, id)
+		if err := q.group(db, prefix, f); err != nil {
+			return err
+		}
+		value, closer, err := db.Get(rawKey(nil, id))
+		if err == pebble.ErrNotFound {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("looking up job %d: %w", id, err)
+		}
+		k, err := parseRecordKey(value)
+		closer.Close()
+		if err != nil {
+			return damaged(rawKey(nil, id), err)
+		}
+		// every instance of it
+		if err := q.group(db, jobKey(nil, k)[:1+8], f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// group finds all records whose key begins with prefix.
+func (q *query) group(db pebble.Reader, prefix []byte, f func(recordKey)) error {
+	return scan(db, prefix, after(prefix), func(key, _ []byte) error {
+		if len(key) == 1+recordLen {
+			k, err := parseRecordKey(key[1:])
+			if err != nil {
+				return damaged(key, err)
+			}
+			f(k)
+		}
+		return nil
+	})
+}
+
+// indexed finds the records in the window by the narrowest index there is for the question: by name, by user, by state,
+// by end; and those that have not ended.
+func (q *query) indexed(db pebble.Reader, f func(recordKey)) error {
+	a := q.ask
+	var prefixes [][]byte
+	switch {
+	case len(a.Names) > 0:
+		for n := range q.names {
+			prefixes = append(prefixes, namePrefix(nil, n))
+		}
+	case len(a.Users) > 0 && len(a.Uids) == 0:
+		for u := range q.users {
+			prefixes = append(prefixes, userPrefix(nil, u))
+		}
+	case q.endStatesOnly():
+		for s := range q.states {
+			if s.Final() {
+				prefixes = append(prefixes, statePrefix(nil, uint32(s)))
+			}
+		}
+		if a.Requeued {
+			prefixes = append(prefixes, statePrefix(nil, stateRequeued))
+		}
+	default:
+		prefixes = [][]byte{{tableEnd}}
+	}
+	tail := func(key, _ []byte) error {
+		k, err := tailRecord(key)
+		if err != nil {
+			return damaged(key, err)
+		}
+		f(k)
+		return nil
+	}
+	for _, p := range prefixes {
+		if err := scan(db, appendTime(bytes.Clone(p), max(a.StartUs, 0)), after(p), tail); err != nil {
+			return err
+		}
+	}
+	if q.endStatesOnly() {
+		return nil
+	}
+	return scan(db, []byte{tableActive}, []byte{tableActive + 1}, tail)
+}
+
+// endStatesOnly: only records that have ended can match.
+func (q *query) endStatesOnly() bool {
+	if q.states == nil && !q.ask.Requeued {
+		return false
+	}
+	for s := range q.states {
+		if !s.Final() {
+			return false
+		}
+	}
+	return true
+}
+
+// matches holds a record to the question.
+func (q *query) matches(k recordKey, r *rows.JobRow) bool {
+	a := q.ask
+	switch {
+	case q.users != nil && !q.users[r.User] && !q.uids[r.Uid],
+		q.users == nil && q.uids != nil && !q.uids[r.Uid],
+		q.groups != nil && !q.groups[r.Group] && !q.gids[r.Gid],
+		q.groups == nil && q.gids != nil && !q.gids[r.Gid],
+		q.accounts != nil && !q.accounts[r.Account],
+		q.partitions != nil && !q.partitions[r.Partition],
+		q.names != nil && !q.names[r.Name],
+		q.qos != nil && !q.qos[r.Qos],
+		q.wckeys != nil && !q.wckeys[r.Wckey],
+		q.features != nil && !q.features[r.Constraint],
+		q.reasons != nil && !q.reasons[r.Reason],
+		a.CompletedOnly && r.EndUs == 0:
+		return false
+	}
+	if q.selections != nil && !q.selects(k, r) {
+		return false
+	}
+	have := r.Alloc
+	if have == nil {
+		have = r.Req
+	}
+	switch {
+	case a.MinNodes != 0 && have.GetNodes() < a.MinNodes, a.MaxNodes != 0 && have.GetNodes() > a.MaxNodes,
+		a.MinCpus != 0 && have.GetCpus() < uint64(a.MinCpus), a.MaxCpus != 0 && have.GetCpus() > uint64(a.MaxCpus),
+		a.MinLimitS != 0 && r.LimitS < a.MinLimitS, a.MaxLimitS != 0 && r.LimitS > a.MaxLimitS:
+		return false
+	}
+	return q.inWindow(r) && (q.nodes == nil || q.hadNode(r))
+}
+
+// inWindow: see AskJobs.
+func (q *query) inWindow(r *rows.JobRow) bool {
+	from, to := q.ask.StartUs, q.ask.EndUs
+	overlaps := func(begin, end int64) bool {
+		return (to == 0 || begin <= to) && (end == 0 || end >= from)
+	}
+	if q.states == nil && !q.ask.Requeued {
+		begin := r.EligibleUs
+		if begin == 0 || begin > r.SubmitUs && r.StartUs == 0 {
+			begin = r.SubmitUs
+		}
+		return overlaps(begin, r.EndUs)
+	}
+	if q.states[events.JobState_PENDING] {
+		left := r.StartUs
+		if left == 0 {
+			left = r.EndUs
+		}
+		// A job that left the queue is shown for having been in it only if it was there in the window.
+		if overlaps(r.SubmitUs, left) && (left == 0 || from != 0) {
+			return true
+		}
+	}
+	if q.states[events.JobState_RUNNING] && r.StartUs != 0 && overlaps(r.StartUs, r.EndUs) && (r.EndUs == 0 || from != 0) {
+		return true
+	}
+	if r.EndUs == 0 {
+		return q.states[r.State] && overlaps(r.SubmitUs, 0)
+	}
+	if r.Requeued && q.ask.Requeued || !r.Requeued && q.states[r.State] {
+		return overlaps(r.EndUs, r.EndUs)
+	}
+	return false
+}
+
+func (q *query) hadNode(r *rows.JobRow) bool {
+	if r.Nodes == "" {
+		return false
+	}
+	if q.nodes[r.Nodes] {
+		return true
+	}
+	names, err := hostlist.Expand(r.Nodes, hostlist.MaxHosts)
+	if err != nil {
+		return false
+	}
+	for _, n := range names {
+		if q.nodes[n] {
+			return true
+		}
+	}
+	return false
+}
+
+// selects: the record is one of those named.
+func (q *query) selects(k recordKey, r *rows.JobRow) bool {
+	return q.selection(k, r, func(*rows.Selection) bool { return true })
+}
+
+// selection reports whether a selection that f accepts names the record.
+func (q *query) selection(k recordKey, r *rows.JobRow, f func(*rows.Selection) bool) bool {
+	ids := [2]uint32{k.group, r.Job}
+	for i, id := range ids {
+		if i == 1 && id == ids[0] {
+			break
+		}
+		for _, s := range q.selections[id] {
+			if s.HasTasks && !hasTask(r, s.Tasks) || s.HasComponent && (r.HetId == 0 || r.HetOffset != s.Component) {
+				continue
+			}
+			if f(s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasTask(r *rows.JobRow, tasks events.Words) bool {
+	if r.HasTask {
+		return tasks.Has(r.ArrayTask)
+	}
+	return r.ArrayId != 0 && tasks.Intersects(r.Tasks)
+}
+
+// wantsStep: some selection names the record as a whole, or this step of it.
+func (q *query) wantsStep(k recordKey, r *rows.JobRow, step uint32) bool {
+	return q.selections == nil || q.selection(k, r, func(s *rows.Selection) bool { return !s.HasStep || s.Step == step })
+}
+
+// wantsJob: the record itself is shown, not only steps of it.
+func (q *query) wantsJob(k recordKey, r *rows.JobRow) bool {
+	return q.selections == nil || q.selection(k, r, func(s *rows.Selection) bool { return !s.HasStep })
+}
+
+// truncate cuts times to the window.
+func (q *query) truncate(r *rows.JobRow, steps []*rows.StepRow) {
+	from, to := q.ask.StartUs, q.ask.EndUs
+	cut := func(start, end *int64) {
+		if *start != 0 && *start < from {
+			*start = from
+		}
+		if to != 0 && *end > to {
+			*end = to
+		}
+		if *end != 0 && *end < *start {
+			*end = *start
+		}
+	}
+	cut(&r.StartUs, &r.EndUs)
+	for _, s := range steps {
+		cut(&s.StartUs, &s.EndUs)
+	}
+}
+
+// run answers from a snapshot of the tables.
+func (q *query) run(db pebble.Reader, ask *rows.Ask, answer *rows.Answer) error {
+	var behind *recordKey
+	if len(ask.After) > 0 {
+		k, err := parseRecordKey(ask.After)
+		if err != nil || len(ask.After) != recordLen {
+			return fmt.Errorf("go on behind %x: that is no place in an answer", ask.After)
+		}
+		behind = &k
+	}
+	keys, err := q.candidates(db, behind)
+	if err != nil {
+		return err
+	}
+	most := int(ask.Limit)
+	if most == 0 || most > answerRecords {
+		most = answerRecords
+	}
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableJob}, UpperBound: []byte{tableJob + 1}})
+	if err != nil {
+		return fmt.Errorf("reading job records: %w", err)
+	}
+	defer it.Close()
+	size := 0
+	var buf []byte
+	for i, k := range keys {
+		buf = jobKey(buf[:0], k)
+		if !it.SeekGE(buf) || !bytes.Equal(it.Key(), buf) {
+			if err := it.Error(); err != nil {
+				return fmt.Errorf("reading job records: %w", err)
+			}
+			continue // an index that outlived its row by a moment cannot be: batches are whole; but nothing to show
+		}
+		r := &rows.JobRow{}
+		if err := r.UnmarshalVT(it.Value()); err != nil {
+			return damaged(buf, err)
+		}
+		if !q.matches(k, r) {
+			continue
+		}
+		rec := &rows.Record{Job: r}
+		size += len(it.Value())
+		if !q.ask.Allocations {
+			n, err := q.steps(it, buf, k, rec)
+			if err != nil {
+				return err
+			}
+			size += n
+		}
+		if q.ask.WithAllocation {
+			a := &rows.AllocationRow{}
+			if _, err := get(db, allocationKey(nil, k), a); err != nil {
+				return err
+			}
+			rec.Allocation = a.Allocation
+		}
+		if q.ask.Truncate {
+			q.truncate(r, rec.Steps)
+		}
+		if !q.wantsJob(k, r) {
+			rec.StepsOnly = true
+		}
+		// The instances of a job follow each other: only the last that matches is shown, unless all are wanted.
+		if n := len(answer.Records); n > 0 && !q.ask.Duplicates && sameJob(answer.Records[n-1].Job, r) {
+			answer.Records[n-1] = rec
+		} else {
+			if n >= most || size > answerBytes && n > 0 {
+				// This record is told next time; the one before is complete, since this is another job.
+				answer.More = keys[i].before().append(nil)
+				return nil
+			}
+			answer.Records = append(answer.Records, rec)
+		}
+	}
+	return nil
+}
+
+// before is a key that the key lies behind.
+func (k recordKey) before() recordKey {
+	switch {
+	case k.instance > 0:
+		return recordKey{k.group, k.place, k.instance - 1}
+	case k.place > 0:
+		return recordKey{k.group, k.place - 1, 1<<32 - 1}
+	}
+	return recordKey{k.group - 1, 1<<32 - 1, 1<<32 - 1}
+}
+
+func sameJob(a, b *rows.JobRow) bool {
+	ka, kb := keyOfRow(a), keyOfRow(b)
+	return ka.group == kb.group && ka.place == kb.place
+}
+
+// steps reads the steps behind a job's row.
+func (q *query) steps(it *pebble.Iterator, key []byte, k recordKey, rec *rows.Record) (size int, err error) {
+	for it.Next() && len(it.Key()) == len(key)+4 && bytes.HasPrefix(it.Key(), key) {
+		s := &rows.StepRow{}
+		if err := s.UnmarshalVT(it.Value()); err != nil {
+			return 0, damaged(it.Key(), err)
+		}
+		if q.wantsStep(k, rec.Job, s.Step) {
+			rec.Steps = append(rec.Steps, s)
+			size += len(it.Value())
+		}
+	}
+	if err := it.Error(); err != nil {
+		return 0, fmt.Errorf("reading steps: %w", err)
+	}
+	return size, nil
+}
+
+// scan calls f with each key and value of a range.
+func scan(db pebble.Reader, from, to []byte, f func(key, value []byte) error) error {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return fmt.Errorf("reading table %q: %w", from[:1], err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := f(it.Key(), it.Value()); err != nil {
+			return err
+		}
+	}
+	if err := it.Error(); err != nil {
+		return fmt.Errorf("reading table %q: %w", from[:1], err)
+	}
+	return nil
+}

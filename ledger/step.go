@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/ledger/rows"
+)
+
+// elsewhere says that a node holds resources for a batch script that runs on the first node: it has no part in the
+// step's times and status, only in what it used.
+func elsewhere(s *rows.StepRow, a *events.Allocation, node string) bool {
+	return events.IsMainStep(s.Step) && node != a.FirstNode()
+}
+
+// stepStarted opens a step, or adds a node to it.
+func stepStarted(s *rows.StepRow, a *events.Allocation, node string, f *events.StepStarted) {
+	if elsewhere(s, a, node) {
+		return
+	}
+	n := stepNode(s, a, node)
+	if n.StartUs == 0 {
+		n.StartUs = f.AtUs
+	}
+	begin(s, f.AtUs)
+}
+
+// stepExited adds to a step what one node says about its end. The step is over when all nodes that spoke of it are.
+func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.StepExited) {
+	if elsewhere(s, a, node) {
+		measure(s, node, 0, f.Usage)
+		return
+	}
+	n := stepNode(s, a, node)
+	if n.EndUs != 0 {
+		return // told twice
+	}
+	if f.StartedUs != 0 {
+		if n.StartUs == 0 {
+			n.StartUs = f.StartedUs
+		}
+		begin(s, f.StartedUs)
+	}
+	n.EndUs = f.AtUs
+	if s.Text == "" {
+		s.Text = f.Text
+	}
+	worse(s, f)
+	measure(s, node, firstTask(s, a, node), f.Usage)
+	end := int64(0)
+	for _, n := range s.ByNode {
+		if n.EndUs == 0 {
+			return
+		}
+		end = max(end, n.EndUs)
+	}
+	s.EndUs = end
+	s.State = stepState(s)
+}
+
+func begin(s *rows.StepRow, at int64) {
+	if s.StartUs == 0 || at < s.StartUs {
+		s.StartUs, s.SubmitUs = at, at
+	}
+}
+
+// worse keeps the worst end of all nodes: a signal counts more than a code, a higher one more than a lower one.
+func worse(s *rows.StepRow, f *events.StepExited) {
+	switch f.Cause {
+	case events.EndCause_OOM_KILLED:
+		s.OomKills = max(s.OomKills, 1)
+	case events.EndCause_STATUS_UNSEEN, events.EndCause_NODE_REBOOTED:
+		s.Unseen = true
+	case events.EndCause_LAUNCH_FAILED:
+		s.NotLaunched = true
+	}
+	if f.ExitSignal > s.ExitSignal || f.ExitSignal == s.ExitSignal && f.ExitCode > s.ExitCode {
+		s.ExitCode, s.ExitSignal = f.ExitCode, f.ExitSignal
+	}
+}
+
+// oomSignal is what Slurm shows as the signal of what ran out of memory.
+const oomSignal = 125
+
+// stepState is how a step ended: what a signal killed was cancelled, as Slurm has it.
+func stepState(s *rows.StepRow) events.JobState {
+	switch {
+	case s.OomKills > 0 && (s.ExitCode != 0 || s.ExitSignal != 0):
+		s.ExitCode, s.ExitSignal = 0, oomSignal
+		return events.JobState_OUT_OF_MEMORY
+	case s.Unseen, s.ExitSignal != 0:
+		return events.JobState_CANCELLED
+	case s.ExitCode != 0, s.NotLaunched:
+		return events.JobState_FAILED
+	}
+	return events.JobState_COMPLETED
+}
+
+// abandon closes a step whose run is over and whose end no node ever told.
+func abandon(s *rows.StepRow, end int64) {
+	s.EndUs = max(end, s.StartUs)
+	s.State = events.JobState_CANCELLED
+	s.Unseen = true
+}
+
+// measure adds a node's usage to the sums and peaks.
+func measure(s *rows.StepRow, node string, task uint32, u *events.Usage) {
+	if u == nil {
+		return
+	}
+	s.UserUs += u.UserUs
+	s.SystemUs += u.SystemUs
+	s.ReadBytes += u.ReadBytes
+	s.WriteBytes += u.WriteBytes
+	s.SumPages += u.MaxPages
+	s.SumRssKib += u.SumRssKib
+	s.Samples += uint64(u.Samples)
+	s.SumPeakRssKib += u.MaxRssKib
+	s.SumPeakVmKib += u.MaxVmKib
+	s.OomKills += u.OomKills
+	if u.Samples == 0 && u.MaxRssKib == 0 {
+		return // nothing was measured while it ran
+	}
+	s.MaxRssKib = higher(s.MaxRssKib, u.MaxRssKib, node, task)
+	s.MaxVmKib = higher(s.MaxVmKib, u.MaxVmKib, node, task)
+	s.MaxPages = higher(s.MaxPages, u.MaxPages, node, task)
+	s.MaxRead = higher(s.MaxRead, u.ReadBytes, node, task)
+	s.MaxWrite = higher(s.MaxWrite, u.WriteBytes, node, task)
+	cpu := u.MinCpuUs
+	if cpu == 0 {
+		cpu = u.UserUs + u.SystemUs
+	}
+	if p := s.MinCpuUs; p == nil || cpu < p.Value {
+		s.MinCpuUs = &rows.Peak{Value: cpu, Node: node, Task: task}
+	}
+}
+
+func higher(p *rows.Peak, value uint64, node string, task uint32) *rows.Peak {
+	if p != nil && p.Value >= value {
+		return p
+	}
+	return &rows.Peak{Value: value, Node: node, Task: task}
+}
+
+// firstTask is the first task of the step on a node: nodes say what the step used there, not which of its tasks did.
+func firstTask(s *rows.StepRow, a *events.Allocation, node string) uint32 {
+	if s.Step >= events.StepInteractive {
+		return 0
+	}
+	first := uint32(0)
+	a.Each(func(_ int, n string, share *events.NodeShare) bool {
+		if n == node {
+			return false
+		}
+		first += max(share.Tasks, 1)
+		return true
+	})
+	return first
+}
+
+// stepNode is a node's part in a step. A node that speaks of it for the first time adds its share of the run.
+func stepNode(s *rows.StepRow, a *events.Allocation, node string) *rows.StepNode {
+	for _, n := range s.ByNode {
+		if n.Node == node {
+			return n
+		}
+	}
+	n := &rows.StepNode{Node: node}
+	s.ByNode = append(s.ByNode, n)
+	s.NodeCount++
+	if s.Alloc == nil {
+		s.Alloc = &rows.Tres{}
+	}
+	share, _ := a.ForNode(node)
+	if share != nil {
+		addShare(s.Alloc, share, 1)
+	}
+	if s.Step >= events.StepInteractive {
+		s.Tasks++
+	} else {
+		s.Tasks += max(share.GetTasks(), 1)
+	}
+	return n
+}
+
+// stepNodes names the nodes of a step as a hostlist.
+func stepNodes(s *rows.StepRow) string {
+	if len(s.ByNode) == 1 {
+		return s.ByNode[0].Node
+	}
+	names := make([]string, len(s.ByNode))
+	for i, n := range s.ByNode {
+		names[i] = n.Node
+	}
+	return hostlist.CompressSorted(names)
+}

@@ -1,0 +1,271 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"stint/events"
+	"stint/ledger/rows"
+	"stint/projections/story"
+)
+
+// How much of the log one answer about a story reads.
+const storyMessages = 1000
+
+// tell answers AskStory: the story of a job from the places that are indexed, or that of the log from a sequence on.
+func (l *Ledger) tell(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
+	if l.fetch == nil {
+		return errors.New("this ledger cannot read the log just now, so it has no stories to tell")
+	}
+	if ask.Job != 0 {
+		return l.tellJob(ctx, db, ask, answer)
+	}
+	return l.tellAll(ctx, db, ask, answer)
+}
+
+func (l *Ledger) tellJob(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
+	jobs, err := storyJobs(db, ask)
+	if err != nil {
+		return err
+	}
+	wanted := map[uint64]map[uint32]bool{} // by sequence: indices
+	for _, job := range jobs {
+		places, err := storyPlaces(db, job)
+		if err != nil {
+			return err
+		}
+		for _, p := range places {
+			if p.seq <= ask.AfterSeq {
+				continue
+			}
+			if wanted[p.seq] == nil {
+				wanted[p.seq] = map[uint32]bool{}
+			}
+			wanted[p.seq][p.index] = true
+		}
+	}
+	seqs := make([]uint64, 0, len(wanted))
+	for seq := range wanted {
+		seqs = append(seqs, seq)
+	}
+	sort.Slice(seqs, func(i, j int) bool { return seqs[i] < seqs[j] })
+	most := l.storyLimit(ask)
+	of := setOf(jobs)
+	names := newNames(db)
+	answer.StorySeq = answer.Seq
+	for i, seq := range seqs {
+		if i == most {
+			answer.StorySeq = seqs[i-1]
+			return nil
+		}
+		e, err := l.fetch.Message(ctx, seq)
+		if errors.Is(err, ErrArchived) {
+			answer.Story = append(answer.Story, &rows.StoryLine{Seq: seq, Index: story.Whole, Kind: "archived",
+				Who: "archive", What: fmt.Sprintf("message %d has left the log", seq), Why: "it is in the archive"})
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading message %d of the log: %w", seq, err)
+		}
+		lines, err := tellMessage(db, &e, names, ask.Raw)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			// A message may name other jobs of the same act beside this one.
+			if wanted[seq][line.Index] && (line.Job == 0 || of[line.Job] || e.Sched != nil) {
+				answer.Story = append(answer.Story, line)
+			}
+		}
+	}
+	return nil
+}
+
+// storyJobs are the job ids whose stories make up the one that is asked for: those of an array with its tasks, those of a
+// task with what happened to the array before it.
+func storyJobs(db pebble.Reader, ask *rows.AskStory) ([]uint32, error) {
+	jobs := []uint32{ask.Job}
+	seen := map[uint32]bool{ask.Job: true}
+	add := func(r *rows.JobRow) {
+		for _, id := range [2]uint32{r.Job, r.ArrayId} {
+			if id != 0 && !seen[id] {
+				seen[id] = true
+				jobs = append(jobs, id)
+			}
+		}
+	}
+	q, err := newQuery(&rows.AskJobs{Jobs: []*rows.Selection{{Job: ask.Job, Tasks: events.WordsOf(ask.Task), HasTasks: ask.HasTask}}})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := q.candidates(db, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		r := &rows.JobRow{}
+		found, err := get(db, jobKey(nil, k), r)
+		if err != nil {
+			return nil, err
+		}
+		if found && q.selects(k, r) {
+			add(r)
+		}
+	}
+	return jobs, nil
+}
+
+// storyPlaces reads all chunks of a job's story, in the order of the log.
+func storyPlaces(db pebble.Reader, job uint32) ([]placeOf, error) {
+	var places []placeOf
+	prefix := storyPrefix(nil, job)
+	err := scan(db, prefix, after(prefix), func(key, value []byte) (err error) {
+		if places, err = unpack(places, value); err != nil {
+			return damaged(key, err)
+		}
+		return nil
+	})
+	return places, err
+}
+
+func (l *Ledger) storyLimit(ask *rows.AskStory) int {
+	if n := int(ask.Limit); n > 0 && n < storyMessages {
+		return n
+	}
+	return storyMessages
+}
+
+// tellAll tells what the log says behind a sequence, as far as the tables have it.
+func (l *Ledger) tellAll(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
+	answer.StorySeq = ask.AfterSeq
+	if ask.AfterSeq >= answer.Seq {
+		return nil
+	}
+	names := newNames(db)
+	left := l.storyLimit(ask)
+	var failed error
+	err := l.fetch.Messages(ctx, ask.AfterSeq+1, func(e events.Event) bool {
+		if e.Seq > answer.Seq {
+			return false
+		}
+		var lines []*rows.StoryLine
+		if lines, failed = tellMessage(db, &e, names, ask.Raw); failed != nil {
+			return false
+		}
+		answer.Story = append(answer.Story, lines...)
+		answer.StorySeq = e.Seq
+		left--
+		return left > 0 && e.Seq < answer.Seq
+	})
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return fmt.Errorf("reading the log behind %d: %w", ask.AfterSeq, err)
+	}
+	return nil
+}
+
+// tellMessage tells a message, with what of it was void.
+func tellMessage(db pebble.Reader, e *events.Event, names story.Names, raw bool) ([]*rows.StoryLine, error) {
+	lines := story.Tell(e, names)
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	void := map[uint32]string{}
+	prefix := voidKey(nil, e.Seq, 0)[:9]
+	err := scan(db, prefix, after(prefix), func(key, value []byte) error {
+		if len(key) == 13 {
+			void[uint32(key[9])<<24|uint32(key[10])<<16|uint32(key[11])<<8|uint32(key[12])] = string(value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range lines {
+		why, ok := void[line.Index]
+		if !ok {
+			why, ok = void[story.Whole]
+		}
+		if ok {
+			line.Void = true
+			line.Why = join(line.Why, "void: "+why)
+		}
+		if raw {
+			line.Raw = story.Raw(e, line)
+		}
+	}
+	return lines, nil
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// names looks names up in the tables.
+type names struct {
+	db     pebble.Reader
+	labels map[uint32]string
+	users  map[uint32]string
+}
+
+func newNames(db pebble.Reader) *names {
+	return &names{db: db, labels: map[uint32]string{}, users: map[uint32]string{0: "root"}}
+}
+
+// Label is the job as people name it.
+func (n *names) Label(job uint32) string {
+	if label, ok := n.labels[job]; ok {
+		return label
+	}
+	label := story.Numbers{}.Label(job)
+	if r := n.row(job); r != nil {
+		label = rows.Label(r)
+		n.users[r.Uid] = r.User
+	}
+	n.labels[job] = label
+	return label
+}
+
+// User is the user's name if some job told it.
+func (n *names) User(uid uint32) string {
+	if name, ok := n.users[uid]; ok {
+		return name
+	}
+	return story.Numbers{}.User(uid)
+}
+
+// row is the latest record of a raw job id.
+func (n *names) row(job uint32) *rows.JobRow {
+	q, err := newQuery(&rows.AskJobs{Jobs: []*rows.Selection{{Job: job}}})
+	if err != nil {
+		return nil
+	}
+	var last *rows.JobRow
+	err = q.selected(n.db, func(k recordKey) {
+		r := &rows.JobRow{}
+		if found, err := get(n.db, jobKey(nil, k), r); err == nil && found && r.Job == job {
+			last = r
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	return last
+}
+
+// Wait waits until there is something behind a sequence, at most for so long; it is how stories are followed.
+func (l *Ledger) Wait(ctx context.Context, behind uint64, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_ = l.Reached(ctx, behind+1) // the time being over is an answer too: nothing new
+}

@@ -1,0 +1,278 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"stint/events"
+	"stint/ledger/rows"
+	"stint/projections"
+)
+
+// record is a row that is being written, with what is needed to write it again: a cache of what the tables hold, and
+// after a commit it may be forgotten at any time.
+type record struct {
+	key    recordKey
+	row    *rows.JobRow
+	steps  []*rows.StepRow // nil and not stepsRead: not looked up yet
+	read   bool            // steps are all there
+	index  *indexed        // under what it is found among those that have ended; nil: it has not
+	active bool            // it is among those that have not ended
+	stale  map[uint32]bool // steps to be written
+	dirty  bool
+	gone   bool                // the row is to be removed: the array has no pending remainder any more
+	place  *rows.AllocationRow // to be written
+	raw    bool                // found under its raw id
+}
+
+// indexed is what the index keys of an ended record are made of.
+type indexed struct {
+	user, name string
+	state      uint32
+	end        int64
+}
+
+// tables turns the fold's changes into rows, gathers them, and writes them with the cursor in one batch.
+type tables struct {
+	db *pebble.DB
+
+	current map[uint32]*record  // by raw job id: the latest instance
+	dirty   []*record           // in the order they were first changed since the last commit
+	stories map[uint32]*chapter // by raw job id: the last chunk of its story
+	told    []*chapter          // to be written
+	topJob  uint32              // highest job id with a story
+	open    map[string]*rows.NodeEventRow
+	usage   map[string]*rows.UsageRow // by key: hours to be written
+
+	batch   *pebble.Batch
+	pending int // changes since the last commit
+	buf     []byte
+	enc     []byte
+}
+
+// keep is how many clean records and stories are kept for the next change; losing them costs a read.
+const keep = 1 << 16
+
+func newTables(db *pebble.DB) (*tables, error) {
+	t := &tables{db: db, current: map[uint32]*record{}, stories: map[uint32]*chapter{}, open: map[string]*rows.NodeEventRow{}, usage: map[string]*rows.UsageRow{}}
+	t.batch = db.NewBatch()
+	if err := t.findTopJob(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// get reads a row; found is false if there is none.
+func get(db pebble.Reader, key []byte, row interface{ UnmarshalVT([]byte) error }) (found bool, err error) {
+	value, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %q: %w", key[:1], err)
+	}
+	defer closer.Close()
+	if err := row.UnmarshalVT(value); err != nil {
+		return false, damaged(key, err)
+	}
+	return true, nil
+}
+
+type marshaler interface {
+	SizeVT() int
+	MarshalToSizedBufferVT([]byte) (int, error)
+}
+
+// put writes a row into the batch.
+func (t *tables) put(key []byte, row marshaler) error {
+	n := row.SizeVT()
+	op := t.batch.SetDeferred(len(key), n)
+	copy(op.Key, key)
+	if _, err := row.MarshalToSizedBufferVT(op.Value[:n]); err != nil {
+		return fmt.Errorf("encoding a row of table %q: %w", key[:1], err)
+	}
+	return op.Finish()
+}
+
+func (t *tables) mark(r *record) {
+	if !r.dirty {
+		r.dirty = true
+		t.dirty = append(t.dirty, r)
+	}
+}
+
+// change folds one change of a job into its record.
+func (t *tables) change(c *projections.Change) error {
+	t.pending++
+	j := c.After
+	if j == nil {
+		return nil // it left hot state; its record stays
+	}
+	key := keyOf(j)
+	var r *record
+	if c.Before == nil {
+		r = t.create(key, j)
+	} else {
+		before := keyOf(c.Before)
+		old, err := t.find(c.Before, before)
+		if err != nil {
+			return err
+		}
+		switch {
+		case key == before:
+			r = old
+		case key.place != before.place: // the last pending task of an array keeps the array's record id
+			old.gone = true
+			t.mark(old)
+			r = t.create(key, j)
+		default:
+			if err := t.requeue(old, c); err != nil {
+				return err
+			}
+			r = t.create(key, j)
+			r.row.SubmitUs = c.At
+		}
+	}
+	if c.Fact != nil {
+		switch f := c.Fact.Kind.(type) {
+		case *events.Fact_Placed:
+			if j.State != events.JobState_PENDING && j.Run != r.row.Run {
+				place(r.row, j)
+				r.place = &rows.AllocationRow{Allocation: j.Allocation, Run: j.Run, StartUs: j.StartUs}
+			}
+		case *events.Fact_Updated:
+			describe(r.row, j)
+		case *events.Fact_NodeLost:
+			if r.row.FailedNode == "" && r.row.Run != 0 {
+				r.row.FailedNode = f.NodeLost.Node
+			}
+		}
+	}
+	was := r.row.EndUs
+	follow(r.row, j, c.Seq)
+	if r.row.EndUs != 0 && was == 0 {
+		if err := t.finish(r); err != nil {
+			return err
+		}
+	}
+	t.mark(r)
+	return nil
+}
+
+// create begins a record.
+func (t *tables) create(key recordKey, j *projections.Job) *record {
+	r := &record{key: key, row: &rows.JobRow{Instance: key.instance, SubmitUs: j.SubmitUs}, read: true, raw: key.group != j.Id}
+	describe(r.row, j)
+	t.current[j.Id] = r
+	return r
+}
+
+// find is the record of a job that is known: cached, or read back.
+func (t *tables) find(j *projections.Job, key recordKey) (*record, error) {
+	if r := t.current[j.Id]; r != nil && r.key == key {
+		return r, nil
+	}
+	r := &record{key: key, row: &rows.JobRow{}}
+	found, err := get(t.db, jobKey(t.buf[:0], key), r.row)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, damaged(jobKey(nil, key), errors.New("the row is missing"))
+	}
+	r.active = r.row.EndUs == 0
+	if !r.active {
+		r.index = indexOf(r.row)
+	}
+	t.current[j.Id] = r
+	return r, nil
+}
+
+func indexOf(r *rows.JobRow) *indexed {
+	return &indexed{user: r.User, name: r.Name, state: stateOf(r), end: r.EndUs}
+}
+
+// step is a step's row, which is begun if there is none, and is to be written.
+func (t *tables) step(r *record, step uint32) (*rows.StepRow, error) {
+	if err := t.readSteps(r); err != nil {
+		return nil, err
+	}
+	t.mark(r)
+	if r.stale == nil {
+		r.stale = map[uint32]bool{}
+	}
+	r.stale[step] = true
+	for _, s := range r.steps {
+		if s.Step == step {
+			return s, nil
+		}
+	}
+	s := &rows.StepRow{Step: step, State: events.JobState_RUNNING, Name: events.StepName(step)}
+	r.steps = append(r.steps, s)
+	return s, nil
+}
+
+func (t *tables) readSteps(r *record) error {
+	if r.read {
+		return nil
+	}
+	prefix := jobKey(nil, r.key)
+	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: append(prefix, 0), UpperBound: after(prefix)})
+	if err != nil {
+		return fmt.Errorf("reading steps: %w", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		s := &rows.StepRow{}
+		if err := s.UnmarshalVT(it.Value()); err != nil {
+			return damaged(it.Key(), err)
+		}
+		r.steps = append(r.steps, s)
+	}
+	if err := it.Error(); err != nil {
+		return fmt.Errorf("reading steps: %w", err)
+	}
+	r.read = true
+	return nil
+}
+
+// stepFact folds what a node says about a step of the run its job is in.
+func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, seq uint64) error {
+	r, err := t.find(j, keyOf(j))
+	if err != nil {
+		return err
+	}
+	switch f := f.Kind.(type) {
+	case *events.NodeFact_Started:
+		s, err := t.step(r, f.Started.Step)
+		if err != nil {
+			return err
+		}
+		stepStarted(s, j.Allocation, node, f.Started)
+		s.ChangedSeq = seq
+	case *events.NodeFact_Exited:
+		s, err := t.step(r, f.Exited.Step)
+		if err != nil {
+			return err
+		}
+		stepExited(s, j.Allocation, node, f.Exited)
+		s.ChangedSeq = seq
+		if u := f.Exited.Usage; u != nil {
+			r.row.UserUs += u.UserUs
+			r.row.SystemUs += u.SystemUs
+		}
+		if s.Step < events.StepInteractive && s.EndUs != 0 {
+			derive(r.row, s)
+		}
+	}
+	return nil
+}
+
+// derive keeps the highest exit of the numbered steps.
+func derive(r *rows.JobRow, s *rows.StepRow) {
+	if s.ExitCode > r.DerivedCode || s.ExitCode == r.DerivedCode && s.ExitSignal > r.DerivedSignal {
+		r.DerivedCode, r.DerivedSignal = s.ExitCode, s.ExitSignal
+	}
+}

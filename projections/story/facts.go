@@ -1,0 +1,193 @@
+package story
+
+import (
+	"fmt"
+	"strings"
+
+	"stint/events"
+)
+
+func (t *teller) fact(i int, f *events.Fact) {
+	switch f := f.GetKind().(type) {
+	case *events.Fact_Admitted:
+		a := f.Admitted
+		what := fmt.Sprintf("job %s is in the queue of %s for %s, priority %d", t.names.Label(a.Job), a.GetSpec().GetPartition(), a.GetOwner().GetUser(), a.Priority)
+		t.job(i, a.Job, "admitted", leader, what, holdText(a.Hold))
+	case *events.Fact_Judged:
+		t.judged(i, f.Judged)
+	case *events.Fact_Placed:
+		p := f.Placed
+		what := fmt.Sprintf("run %d gets %s", p.Run, share(p.Allocation))
+		if p.HasTask {
+			what = fmt.Sprintf("task %d, ", p.Task) + what
+		}
+		if p.Partition != "" {
+			what += " in " + p.Partition
+		}
+		why := "its turn"
+		if p.Backfilled {
+			why = "backfilled: it delays nobody ahead of it"
+		}
+		t.job(i, p.Job, "placed", leader, what+", limit "+limit(p.LimitS), why)
+	case *events.Fact_Stopping:
+		s := f.Stopping
+		what := fmt.Sprintf("run %d is told to end, killed after %d s", s.Run, s.KillAfterS)
+		t.job(i, s.Job, "stopping", leader, what, t.stopText(s))
+	case *events.Fact_Ended:
+		t.ended(i, f.Ended)
+	case *events.Fact_Held:
+		t.job(i, f.Held.Job, "held", leader, "held"+tasksText(f.Held.HasTasks, f.Held.Tasks), holdText(f.Held.Kind))
+	case *events.Fact_Released:
+		t.job(i, f.Released.Job, "released", leader, fmt.Sprintf("released%s with priority %d", tasksText(f.Released.HasTasks, f.Released.Tasks), f.Released.Priority), "")
+	case *events.Fact_Updated:
+		t.job(i, f.Updated.Job, "updated", leader, "changed: "+updateText(f.Updated.Change), "by "+t.names.User(f.Updated.ByUid))
+	case *events.Fact_Requeued:
+		r := f.Requeued
+		what := fmt.Sprintf("run %d is over, back to the queue", r.Run)
+		if r.BeginUs != 0 {
+			what += ", not before " + clock(r.BeginUs)
+		}
+		t.job(i, r.Job, "requeued", leader, what, join(reasonText(r.Reason), holdText(r.Hold)))
+	case *events.Fact_Signalled:
+		s := f.Signalled
+		what := fmt.Sprintf("signal %d to run %d", s.Signal, s.Run)
+		if s.HasStep {
+			what = fmt.Sprintf("signal %d to step %s of run %d", s.Signal, events.StepName(s.Step), s.Run)
+		}
+		t.job(i, s.Job, "signalled", leader, what, "by "+t.names.User(s.ByUid))
+	case *events.Fact_Suspended:
+		t.job(i, f.Suspended.Job, "suspended", leader, fmt.Sprintf("run %d stands still", f.Suspended.Run), "")
+	case *events.Fact_Resumed:
+		t.job(i, f.Resumed.Job, "resumed", leader, fmt.Sprintf("run %d goes on", f.Resumed.Run), "")
+	case *events.Fact_NodeChanged:
+		n := f.NodeChanged
+		t.node(i, n.Node, "node-changed", leader, nodeOrder(n.Order)+" "+n.Node, join(n.Reason, "by "+t.names.User(n.ByUid)))
+	case *events.Fact_NodeLost:
+		t.node(i, f.NodeLost.Node, "node-lost", leader, f.NodeLost.Node+" is lost", f.NodeLost.Reason)
+	case *events.Fact_NodeReturned:
+		t.node(i, f.NodeReturned.Node, "node-returned", leader, f.NodeReturned.Node+" is back", "")
+	case *events.Fact_Configured:
+		c := f.Configured.Config
+		t.line(i, "configured", leader, fmt.Sprintf("configuration of cluster %s taken over: %s, %s", c.GetCluster(),
+			plural(uint64(len(c.GetNodes())), "node entry", "node entries"), plural(uint64(len(c.GetPartitions())), "partition")), "")
+	default:
+		t.line(i, "unknown", leader, "decided something this version cannot read", "")
+	}
+}
+
+func (t *teller) node(i int, node, kind, who, what, why string) {
+	t.line(i, kind, who, what, why).Node = node
+}
+
+func (t *teller) judged(i int, j *events.Judged) {
+	if j.Code != events.Code_OK {
+		t.line(i, "refused", leader, fmt.Sprintf("refused what was asked in message %d", j.GetIntent().GetSeq()), join(codeText(j.Code), j.Text))
+		return
+	}
+	t.line(i, "done", leader, fmt.Sprintf("did what was asked in message %d to %s", j.GetIntent().GetSeq(), plural(uint64(j.Touched), "job or node", "jobs or nodes")), j.Text)
+	for _, v := range j.Verdicts {
+		what := "not done to " + v.Name
+		if v.Job != 0 {
+			what = "not done to job " + t.names.Label(v.Job)
+		}
+		l := t.line(i, "refused", leader, what, join(codeText(v.Code), v.Text))
+		if v.Job != 0 {
+			l.Job, l.Label = v.Job, t.names.Label(v.Job)
+		}
+	}
+}
+
+func (t *teller) ended(i int, e *events.Ended) {
+	what := "ended " + e.State.Word() + tasksText(e.HasTasks, e.Tasks)
+	if e.Run == 0 {
+		what += " without having run"
+	} else {
+		what += ", exit " + exitText(e.ExitCode, e.ExitSignal)
+	}
+	why := reasonText(e.Reason)
+	if e.State == events.JobState_CANCELLED {
+		why = join(why, "by "+t.names.User(e.ByUid))
+	}
+	t.job(i, e.Job, "ended", leader, what, why)
+}
+
+func (t *teller) stopText(s *events.Stopping) string {
+	why := ""
+	switch s.Cause {
+	case events.StopCause_STOP_CANCEL:
+		why = "cancelled by " + t.names.User(s.ByUid)
+	case events.StopCause_STOP_TIME_LIMIT:
+		why = "its time limit has passed"
+	case events.StopCause_STOP_NODE_LOST:
+		why = "a node was lost"
+	case events.StopCause_STOP_PREEMPT:
+		why = "preempted"
+	case events.StopCause_STOP_REQUEUE:
+		why = "requeued by " + t.names.User(s.ByUid)
+		if s.HoldAfter {
+			why += ", to be held"
+		}
+	case events.StopCause_STOP_DEADLINE:
+		why = "its deadline has passed"
+	}
+	return join(why, s.Text)
+}
+
+func (t *teller) nodeFact(i int, f *events.NodeFact) {
+	node := t.e.Name
+	switch f := f.GetKind().(type) {
+	case *events.NodeFact_Up:
+		inv := f.Up.GetInventory()
+		what := fmt.Sprintf("is up: %s, %d MiB", plural(uint64(inv.GetCpus()), "CPU"), inv.GetMemoryMib())
+		if n := len(inv.GetDevices()); n > 0 {
+			what += ", " + plural(uint64(n), "device")
+		}
+		if n := len(f.Up.GetRuns()); n > 0 {
+			what += fmt.Sprintf("; %s still there", plural(uint64(n), "step is", "steps are"))
+		}
+		t.node(i, node, "up", node, what, "boot "+t.e.Node.GetBoot())
+	case *events.NodeFact_Started:
+		s := f.Started
+		l := t.job(i, s.Job, "started", node, fmt.Sprintf("step %s of run %d started", events.StepName(s.Step), s.Run), "")
+		l.Node, l.AtUs = node, at(s.AtUs, l.AtUs)
+	case *events.NodeFact_Exited:
+		t.exited(i, node, f.Exited)
+	case *events.NodeFact_Ailing:
+		a := f.Ailing
+		what := a.Device + " ails"
+		if a.Fatal {
+			what = a.Device + " is out of order"
+		}
+		t.node(i, node, "ailing", node, what, a.Text)
+	default:
+		t.node(i, node, "unknown", node, "said something this version cannot read", "")
+	}
+}
+
+func (t *teller) exited(i int, node string, x *events.StepExited) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step %s of run %d ", events.StepName(x.Step), x.Run)
+	if x.StartedUs == 0 {
+		b.WriteString("never started")
+	} else {
+		fmt.Fprintf(&b, "exited %s", exitText(x.ExitCode, x.ExitSignal))
+		if x.ElapsedUs > 0 {
+			b.WriteString(" after " + seconds(x.ElapsedUs))
+		}
+	}
+	if u := x.Usage; u != nil {
+		fmt.Fprintf(&b, "; %s of CPU", seconds(int64(u.UserUs+u.SystemUs)))
+		if u.MaxRssKib != 0 {
+			fmt.Fprintf(&b, ", at most %d MiB", (u.MaxRssKib+1023)>>10)
+		}
+	}
+	l := t.job(i, x.Job, "exited", node, b.String(), join(causeText(x.Cause), x.Text))
+	l.Node, l.AtUs = node, at(x.AtUs, l.AtUs)
+}
+
+func at(us, otherwise int64) int64 {
+	if us != 0 {
+		return us
+	}
+	return otherwise
+}

@@ -1,0 +1,168 @@
+package story
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"stint/events"
+	"stint/ledger/rows"
+)
+
+// Text is one line for a terminal, without its end:
+//
+//	2026-11-30T13:59:56.123Z   4711.2  81_5       placed      controller: run 1 gets n1 (1 CPU, 100 MiB) (its turn)
+func Text(l *rows.StoryLine) string {
+	place := fmt.Sprintf("%d.%d", l.Seq, l.Index)
+	if l.Index == Whole {
+		place = fmt.Sprint(l.Seq)
+	}
+	subject := l.Label
+	if subject == "" {
+		subject = l.Node
+	}
+	if subject == "" {
+		subject = "-"
+	}
+	text := fmt.Sprintf("%s %8s  %-10s %-12s %s: %s", clock(l.AtUs), place, clean(subject), l.Kind, clean(l.Who), clean(l.What))
+	if l.Why != "" {
+		text += " (" + clean(l.Why) + ")"
+	}
+	if l.Void {
+		text += " [void]"
+	}
+	return text
+}
+
+// clean keeps one thing on one line and terminals unharmed: names and comments come from users.
+func clean(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if unprintable(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func unprintable(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffd }
+
+// jsonLine is the form of a line in JSON. Fields are only ever added.
+type jsonLine struct {
+	Seq     uint64          `json:"seq"`
+	Index   *uint32         `json:"index,omitempty"`
+	Time    string          `json:"time"`
+	Subject string          `json:"subject,omitempty"`
+	Kind    string          `json:"kind"`
+	Job     uint32          `json:"job,omitempty"`
+	Label   string          `json:"label,omitempty"`
+	Node    string          `json:"node,omitempty"`
+	Who     string          `json:"who,omitempty"`
+	What    string          `json:"what,omitempty"`
+	Why     string          `json:"why,omitempty"`
+	Void    bool            `json:"void,omitempty"`
+	Fact    json.RawMessage `json:"fact,omitempty"`
+}
+
+// JSON is one line as a JSON object, without the end of the line.
+func JSON(l *rows.StoryLine) []byte {
+	j := jsonLine{Seq: l.Seq, Time: clock(l.AtUs), Subject: l.Subject, Kind: l.Kind, Job: l.Job, Label: l.Label, Node: l.Node,
+		Who: l.Who, What: l.What, Why: l.Why, Void: l.Void}
+	if l.Index != Whole {
+		j.Index = &l.Index
+	}
+	if json.Valid([]byte(l.Raw)) {
+		j.Fact = json.RawMessage(l.Raw)
+	}
+	out, err := json.Marshal(j)
+	if err != nil {
+		out, _ = json.Marshal(jsonLine{Seq: l.Seq, Kind: "unreadable", What: err.Error()})
+	}
+	return out
+}
+
+// Raw is the fact, intent or message that a line tells of, as JSON; bodies of intents are decoded. Empty if it cannot be told.
+func Raw(e *events.Event, l *rows.StoryLine) string {
+	i := int(l.Index)
+	switch {
+	case l.Index == Whole && e.Sched != nil:
+		return protoJSON(e.Sched)
+	case l.Index == Whole && e.Share != nil:
+		return protoJSON(e.Share)
+	case e.Intents != nil && i < len(e.Intents.Intents):
+		return intentJSON(e.Intents.Intents[i])
+	case e.Sched.GetCycle() != nil && i < len(e.Sched.GetCycle().Facts):
+		return protoJSON(e.Sched.GetCycle().Facts[i])
+	case e.Node != nil && i < len(e.Node.Facts):
+		return protoJSON(e.Node.Facts[i])
+	}
+	return ""
+}
+
+func protoJSON(m proto.Message) string {
+	out, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return compact(out)
+}
+
+// compact takes out the blanks that protojson puts in by chance of the build.
+func compact(in []byte) string {
+	var v json.RawMessage = in
+	out, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// intentJSON shows the body as the message it is.
+func intentJSON(i *events.Intent) string {
+	frame := i.CloneVT()
+	frame.Body = nil
+	text := protoJSON(frame)
+	body := bodyOf(i)
+	if text == "" || body == nil {
+		return text
+	}
+	inner := protoJSON(body)
+	if inner == "" {
+		return text
+	}
+	return strings.TrimSuffix(text, "}") + `,"body":` + inner + "}"
+}
+
+func bodyOf(i *events.Intent) proto.Message {
+	var m interface {
+		proto.Message
+		UnmarshalVT([]byte) error
+	}
+	switch i.GetVerb() {
+	case events.Verb_SUBMIT:
+		m = &events.Submit{}
+	case events.Verb_CANCEL:
+		m = &events.Cancel{}
+	case events.Verb_HOLD, events.Verb_RELEASE, events.Verb_SUSPEND, events.Verb_RESUME:
+		m = &events.Select{}
+	case events.Verb_REQUEUE:
+		m = &events.Requeue{}
+	case events.Verb_UPDATE_JOB:
+		m = &events.UpdateJob{}
+	case events.Verb_UPDATE_NODE:
+		m = &events.UpdateNode{}
+	case events.Verb_CONFIGURE:
+		m = &events.Config{}
+	default:
+		return nil
+	}
+	if m.UnmarshalVT(i.GetBody()) != nil {
+		return nil
+	}
+	return m
+}
