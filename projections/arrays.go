@@ -106,6 +106,9 @@ func (c *Cluster) tally(before, after *Job) {
 		r0, c0, f0 := standing(before)
 		r1, c1, f1 := standing(after)
 		rec.Running, rec.Completed, rec.Failed = rec.Running+r1-r0, rec.Completed+c1-c0, rec.Failed+f1-f0
+		if after.Over() && !before.Over() {
+			rec.MaxExitCode, rec.MaxExitSignal = max(rec.MaxExitCode, after.ExitCode), max(rec.MaxExitSignal, after.ExitSignal)
+		}
 		next.rec = rec
 		c.noteTasks(&next, after)
 	}

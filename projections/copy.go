@@ -90,13 +90,15 @@ func (j *Node) copy() *Node {
 
 func (j *Array) copy() *Array {
 	return &Array{
-		Id:         j.Id,
-		Total:      j.Total,
-		Running:    j.Running,
-		Completed:  j.Completed,
-		Failed:     j.Failed,
-		Started:    j.Started,
-		MaxRunning: j.MaxRunning,
+		Id:            j.Id,
+		Total:         j.Total,
+		Running:       j.Running,
+		Completed:     j.Completed,
+		Failed:        j.Failed,
+		Started:       j.Started,
+		MaxRunning:    j.MaxRunning,
+		MaxExitCode:   j.MaxExitCode,
+		MaxExitSignal: j.MaxExitSignal,
 	}
 }
 

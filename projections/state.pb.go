@@ -819,6 +819,8 @@ type Array struct {
 	Failed        uint32                 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`       // ended otherwise
 	Started       []*TaskJob             `protobuf:"bytes,6,rep,name=started,proto3" json:"started,omitempty"`      // tasks that have a record of their own or left the queue, ascending
 	MaxRunning    uint32                 `protobuf:"varint,7,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
+	MaxExitCode   uint32                 `protobuf:"varint,8,opt,name=max_exit_code,json=maxExitCode,proto3" json:"max_exit_code,omitempty"`       // highest exit code of the tasks that ended …
+	MaxExitSignal uint32                 `protobuf:"varint,9,opt,name=max_exit_signal,json=maxExitSignal,proto3" json:"max_exit_signal,omitempty"` // … and highest signal that ended one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -898,6 +900,20 @@ func (x *Array) GetStarted() []*TaskJob {
 func (x *Array) GetMaxRunning() uint32 {
 	if x != nil {
 		return x.MaxRunning
+	}
+	return 0
+}
+
+func (x *Array) GetMaxExitCode() uint32 {
+	if x != nil {
+		return x.MaxExitCode
+	}
+	return 0
+}
+
+func (x *Array) GetMaxExitSignal() uint32 {
+	if x != nil {
+		return x.MaxExitSignal
 	}
 	return 0
 }
@@ -2093,7 +2109,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"batch_only\x18\x03 \x01(\bR\tbatchOnly\x12\x12\n" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\x06 \x01(\bR\ahasStep\"\xd4\x01\n" +
+	"\bhas_step\x18\x06 \x01(\bR\ahasStep\"\xa0\x02\n" +
 	"\x05Array\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\rR\x05total\x12\x18\n" +
@@ -2102,7 +2118,9 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x06failed\x18\x05 \x01(\rR\x06failed\x124\n" +
 	"\astarted\x18\x06 \x03(\v2\x1a.stint.projections.TaskJobR\astarted\x12\x1f\n" +
 	"\vmax_running\x18\a \x01(\rR\n" +
-	"maxRunning\"s\n" +
+	"maxRunning\x12\"\n" +
+	"\rmax_exit_code\x18\b \x01(\rR\vmaxExitCode\x12&\n" +
+	"\x0fmax_exit_signal\x18\t \x01(\rR\rmaxExitSignal\"s\n" +
 	"\aTaskJob\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\rR\x04task\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12,\n" +

@@ -210,6 +210,8 @@ func (m *Array) CloneVT() *Array {
 	r.Completed = m.Completed
 	r.Failed = m.Failed
 	r.MaxRunning = m.MaxRunning
+	r.MaxExitCode = m.MaxExitCode
+	r.MaxExitSignal = m.MaxExitSignal
 	if rhs := m.Started; rhs != nil {
 		tmpContainer := make([]*TaskJob, len(rhs))
 		for k, v := range rhs {
@@ -965,6 +967,12 @@ func (this *Array) EqualVT(that *Array) bool {
 		}
 	}
 	if this.MaxRunning != that.MaxRunning {
+		return false
+	}
+	if this.MaxExitCode != that.MaxExitCode {
+		return false
+	}
+	if this.MaxExitSignal != that.MaxExitSignal {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2347,6 +2355,16 @@ func (m *Array) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.MaxExitSignal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxExitSignal))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.MaxExitCode != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxExitCode))
+		i--
+		dAtA[i] = 0x40
 	}
 	if m.MaxRunning != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxRunning))
@@ -3765,6 +3783,12 @@ func (m *Array) SizeVT() (n int) {
 	}
 	if m.MaxRunning != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxRunning))
+	}
+	if m.MaxExitCode != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxExitCode))
+	}
+	if m.MaxExitSignal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxExitSignal))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6344,6 +6368,44 @@ func (m *Array) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.MaxRunning |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxExitCode", wireType)
+			}
+			m.MaxExitCode = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxExitCode |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxExitSignal", wireType)
+			}
+			m.MaxExitSignal = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxExitSignal |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

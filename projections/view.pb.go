@@ -1227,6 +1227,7 @@ func (x *AnswerVerdicts) GetIds() []uint32 {
 type AskNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	ConfigSeq     uint64                 `protobuf:"varint,2,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1268,12 +1269,20 @@ func (x *AskNode) GetName() string {
 	return ""
 }
 
+func (x *AskNode) GetConfigSeq() uint64 {
+	if x != nil {
+		return x.ConfigSeq
+	}
+	return 0
+}
+
 type AnswerNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Runs          []*NodeRun             `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
 	Config        *events.Config         `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	Unknown       bool                   `protobuf:"varint,4,opt,name=unknown,proto3" json:"unknown,omitempty"` // not in the configuration
+	ConfigSeq     uint64                 `protobuf:"varint,5,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1336,6 +1345,13 @@ func (x *AnswerNode) GetUnknown() bool {
 	return false
 }
 
+func (x *AnswerNode) GetConfigSeq() uint64 {
+	if x != nil {
+		return x.ConfigSeq
+	}
+	return 0
+}
+
 type NodeRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1390,6 +1406,7 @@ func (x *NodeRun) GetArray() *Array {
 
 type AskStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	WantHash      bool                   `protobuf:"varint,1,opt,name=want_hash,json=wantHash,proto3" json:"want_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1422,6 +1439,13 @@ func (x *AskStatus) ProtoReflect() protoreflect.Message {
 // Deprecated: Use AskStatus.ProtoReflect.Descriptor instead.
 func (*AskStatus) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AskStatus) GetWantHash() bool {
+	if x != nil {
+		return x.WantHash
+	}
+	return false
 }
 
 type AnswerStatus struct {
@@ -1734,6 +1758,7 @@ type AnswerWait struct {
 	Ended         []*Job                 `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
 	Undecided     bool                   `protobuf:"varint,2,opt,name=undecided,proto3" json:"undecided,omitempty"`
 	Gone          []uint32               `protobuf:"varint,3,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	Arrays        []*Array               `protobuf:"bytes,4,rep,name=arrays,proto3" json:"arrays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1785,6 +1810,13 @@ func (x *AnswerWait) GetUndecided() bool {
 func (x *AnswerWait) GetGone() []uint32 {
 	if x != nil {
 		return x.Gone
+	}
+	return nil
+}
+
+func (x *AnswerWait) GetArrays() []*Array {
+	if x != nil {
+		return x.Arrays
 	}
 	return nil
 }
@@ -1888,19 +1920,24 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x0eAnswerVerdicts\x12<\n" +
 	"\bverdicts\x18\x01 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\x12\x1c\n" +
 	"\tundecided\x18\x02 \x01(\bR\tundecided\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\rR\x03ids\"\x1d\n" +
+	"\x03ids\x18\x03 \x03(\rR\x03ids\"<\n" +
 	"\aAskNode\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xb1\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"config_seq\x18\x02 \x01(\x04R\tconfigSeq\"\xd0\x01\n" +
 	"\n" +
 	"AnswerNode\x12+\n" +
 	"\x04node\x18\x01 \x01(\v2\x17.stint.projections.NodeR\x04node\x12.\n" +
 	"\x04runs\x18\x02 \x03(\v2\x1a.stint.projections.NodeRunR\x04runs\x12,\n" +
 	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x18\n" +
-	"\aunknown\x18\x04 \x01(\bR\aunknown\"c\n" +
+	"\aunknown\x18\x04 \x01(\bR\aunknown\x12\x1d\n" +
+	"\n" +
+	"config_seq\x18\x05 \x01(\x04R\tconfigSeq\"c\n" +
 	"\aNodeRun\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x12.\n" +
-	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\"\v\n" +
-	"\tAskStatus\"\xe1\x03\n" +
+	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\"(\n" +
+	"\tAskStatus\x12\x1b\n" +
+	"\twant_hash\x18\x01 \x01(\bR\bwantHash\"\xe1\x03\n" +
 	"\fAnswerStatus\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12!\n" +
 	"\fjobs_pending\x18\x02 \x01(\x04R\vjobsPending\x12!\n" +
@@ -1925,12 +1962,13 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x05ahead\x18\x02 \x03(\v2\x1a.stint.projections.JobViewR\x05ahead\"4\n" +
 	"\aAskWait\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x17\n" +
-	"\await_ms\x18\x02 \x01(\rR\x06waitMs\"l\n" +
+	"\await_ms\x18\x02 \x01(\rR\x06waitMs\"\x9e\x01\n" +
 	"\n" +
 	"AnswerWait\x12,\n" +
 	"\x05ended\x18\x01 \x03(\v2\x16.stint.projections.JobR\x05ended\x12\x1c\n" +
 	"\tundecided\x18\x02 \x01(\bR\tundecided\x12\x12\n" +
-	"\x04gone\x18\x03 \x03(\rR\x04goneB\x1fZ\x1dstint/projections;projectionsb\x06proto3"
+	"\x04gone\x18\x03 \x03(\rR\x04gone\x120\n" +
+	"\x06arrays\x18\x04 \x03(\v2\x18.stint.projections.ArrayR\x06arraysB\x1fZ\x1dstint/projections;projectionsb\x06proto3"
 
 var (
 	file_projections_view_proto_rawDescOnce sync.Once
@@ -2021,11 +2059,12 @@ var file_projections_view_proto_depIdxs = []int32{
 	4,  // 37: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
 	4,  // 38: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
 	24, // 39: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	25, // 40: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }

@@ -527,6 +527,7 @@ func (m *AskNode) CloneVT() *AskNode {
 	}
 	r := new(AskNode)
 	r.Name = m.Name
+	r.ConfigSeq = m.ConfigSeq
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -546,6 +547,7 @@ func (m *AnswerNode) CloneVT() *AnswerNode {
 	r.Node = m.Node.CloneVT()
 	r.Config = m.Config.CloneVT()
 	r.Unknown = m.Unknown
+	r.ConfigSeq = m.ConfigSeq
 	if rhs := m.Runs; rhs != nil {
 		tmpContainer := make([]*NodeRun, len(rhs))
 		for k, v := range rhs {
@@ -587,6 +589,7 @@ func (m *AskStatus) CloneVT() *AskStatus {
 		return (*AskStatus)(nil)
 	}
 	r := new(AskStatus)
+	r.WantHash = m.WantHash
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -715,6 +718,13 @@ func (m *AnswerWait) CloneVT() *AnswerWait {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Gone = tmpContainer
+	}
+	if rhs := m.Arrays; rhs != nil {
+		tmpContainer := make([]*Array, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Arrays = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1671,6 +1681,9 @@ func (this *AskNode) EqualVT(that *AskNode) bool {
 	if this.Name != that.Name {
 		return false
 	}
+	if this.ConfigSeq != that.ConfigSeq {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1713,6 +1726,9 @@ func (this *AnswerNode) EqualVT(that *AnswerNode) bool {
 	if this.Unknown != that.Unknown {
 		return false
 	}
+	if this.ConfigSeq != that.ConfigSeq {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1749,6 +1765,9 @@ func (this *AskStatus) EqualVT(that *AskStatus) bool {
 	if this == that {
 		return true
 	} else if this == nil || that == nil {
+		return false
+	}
+	if this.WantHash != that.WantHash {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1952,6 +1971,23 @@ func (this *AnswerWait) EqualVT(that *AnswerWait) bool {
 		vy := that.Gone[i]
 		if vx != vy {
 			return false
+		}
+	}
+	if len(this.Arrays) != len(that.Arrays) {
+		return false
+	}
+	for i, vx := range this.Arrays {
+		vy := that.Arrays[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &Array{}
+			}
+			if q == nil {
+				q = &Array{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
 		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3222,6 +3258,11 @@ func (m *AskNode) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ConfigSeq != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ConfigSeq))
+		i--
+		dAtA[i] = 0x10
+	}
 	if len(m.Name) > 0 {
 		i -= len(m.Name)
 		copy(dAtA[i:], m.Name)
@@ -3261,6 +3302,11 @@ func (m *AnswerNode) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ConfigSeq != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ConfigSeq))
+		i--
+		dAtA[i] = 0x28
 	}
 	if m.Unknown {
 		i--
@@ -3389,6 +3435,16 @@ func (m *AskStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.WantHash {
+		i--
+		if m.WantHash {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
 }
@@ -3704,6 +3760,18 @@ func (m *AnswerWait) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Arrays) > 0 {
+		for iNdEx := len(m.Arrays) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Arrays[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x22
+		}
 	}
 	if len(m.Gone) > 0 {
 		var pksize2 int
@@ -4313,6 +4381,9 @@ func (m *AskNode) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.ConfigSeq != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ConfigSeq))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -4339,6 +4410,9 @@ func (m *AnswerNode) SizeVT() (n int) {
 	}
 	if m.Unknown {
 		n += 2
+	}
+	if m.ConfigSeq != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ConfigSeq))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4368,6 +4442,9 @@ func (m *AskStatus) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
+	if m.WantHash {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -4508,6 +4585,12 @@ func (m *AnswerWait) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if len(m.Arrays) > 0 {
+		for _, e := range m.Arrays {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7485,6 +7568,25 @@ func (m *AskNode) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Name = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ConfigSeq", wireType)
+			}
+			m.ConfigSeq = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ConfigSeq |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -7662,6 +7764,25 @@ func (m *AnswerNode) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Unknown = bool(v != 0)
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ConfigSeq", wireType)
+			}
+			m.ConfigSeq = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ConfigSeq |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -7836,6 +7957,26 @@ func (m *AskStatus) UnmarshalVT(dAtA []byte) error {
 			return fmt.Errorf("proto: AskStatus: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WantHash", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.WantHash = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8762,6 +8903,40 @@ func (m *AnswerWait) UnmarshalVT(dAtA []byte) error {
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Gone", wireType)
 			}
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Arrays", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Arrays = append(m.Arrays, &Array{})
+			if err := m.Arrays[len(m.Arrays)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

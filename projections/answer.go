@@ -1,0 +1,361 @@
+package projections
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stint/events"
+	"stint/events/hostlist"
+)
+
+// OutcomeSource is what a follower has heard of why pending jobs wait. It is not state.
+type OutcomeSource interface {
+	Outcome(job uint32) *Outcome // nil: nothing heard
+}
+
+// maxAhead is how many of the jobs before a waiting one are named to who asks why it waits.
+const maxAhead = 20
+
+// Reply answers a question from the state alone, as it is now: a question that may have to wait (verdicts, the end of jobs)
+// says "undecided", and its asker's daemon asks again when the state has moved. What the state cannot know (who leads, host
+// names) is left for the daemon to add. outcomes may be nil.
+func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
+	answer := &Answer{Seq: r.Seq(), NowUs: r.At()}
+	switch q := ask.GetWhat().(type) {
+	case *Ask_Jobs:
+		a, err := replyJobs(r, outcomes, q.Jobs)
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		answer.What = &Answer_Jobs{a}
+	case *Ask_Nodes:
+		a, err := replyNodes(r, q.Nodes)
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		answer.What = &Answer_Nodes{a}
+	case *Ask_Config:
+		answer.What = &Answer_Config{&AnswerConfig{
+			Config: r.Config(), Seq: r.ConfigSeq(), BootUs: r.Term().NowUs, Controller: r.Term().Controller, NextId: r.NextID(),
+		}}
+	case *Ask_Verdicts:
+		a, err := replyVerdicts(r, q.Verdicts)
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		answer.What = &Answer_Verdicts{a}
+	case *Ask_Node:
+		answer.What = &Answer_Node{replyNode(r, q.Node)}
+	case *Ask_Status:
+		answer.What = &Answer_Status{replyStatus(r, q.Status)}
+	case *Ask_Why:
+		a, err := replyWhy(r, outcomes, q.Why)
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		answer.What = &Answer_Why{a}
+	case *Ask_Wait:
+		answer.What = &Answer_Wait{replyWait(r, q.Wait)}
+	default:
+		answer.Error = "a question of a kind that this version does not know"
+	}
+	return answer
+}
+
+func viewOf(r Reader, outcomes OutcomeSource, j *Job) *JobView {
+	v := &JobView{Job: j}
+	if outcomes != nil && j.Waits() {
+		v.Outcome = outcomes.Outcome(j.Id)
+	}
+	if j.ArrayId != 0 {
+		v.Array = r.Array(j.ArrayId)
+	}
+	return v
+}
+
+func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs) (*AnswerJobs, error) {
+	a := &AnswerJobs{}
+	match, err := jobFilter(q)
+	if err != nil {
+		return a, err
+	}
+	add := func(j *Job) bool {
+		if match(j) {
+			v := viewOf(r, outcomes, j)
+			if q.GetSlim() {
+				v.Job = slim(j)
+			}
+			a.Jobs = append(a.Jobs, v)
+		}
+		return true
+	}
+	switch {
+	case len(q.GetIds()) > 0:
+		seen := map[uint32]bool{}
+		for _, id := range q.GetIds() {
+			if !eachOf(r, id, func(j *Job) {
+				if !seen[j.Id] {
+					seen[j.Id] = true
+					add(j)
+				}
+			}) {
+				a.UnknownId = true
+			}
+		}
+		slices.SortFunc(a.Jobs, func(x, y *JobView) int { return cmp.Compare(x.Job.Id, y.Job.Id) })
+	case q.GetAllStates() || slices.ContainsFunc(q.GetStates(), events.JobState.Final):
+		r.EachJob(add)
+	default:
+		// What is over and not completing is the bulk of hot state on a busy day; the indexes leave it out.
+		r.EachPending(add)
+		r.EachRunning(add)
+		r.EachCompleting(func(j *Job) bool { return j.Live() || add(j) })
+		slices.SortFunc(a.Jobs, func(x, y *JobView) int { return cmp.Compare(x.Job.Id, y.Job.Id) })
+	}
+	return a, nil
+}
+
+// eachOf calls f with the job of an id, or with every hot job of the array of that id.
+func eachOf(r Reader, id uint32, f func(*Job)) bool {
+	if r.Array(id) == nil {
+		j := r.Job(id)
+		if j != nil {
+			f(j)
+		}
+		return j != nil
+	}
+	if j := r.Job(id); j != nil {
+		f(j)
+	}
+	r.EachArrayTask(id, func(t *TaskJob) bool {
+		if j := r.Job(t.Job); j != nil && t.Job != id {
+			f(j)
+		}
+		return true
+	})
+	return true
+}
+
+func jobFilter(q *AskJobs) (func(*Job) bool, error) {
+	var nodes map[string]bool
+	if q.GetNodes() != "" {
+		names, err := hostlist.Expand(q.GetNodes(), hostlist.MaxHosts)
+		if err != nil {
+			return nil, fmt.Errorf("nodes to show jobs of: %w", err)
+		}
+		nodes = make(map[string]bool, len(names))
+		for _, name := range names {
+			nodes[name] = true
+		}
+	}
+	has := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	return func(j *Job) bool {
+		switch {
+		case len(q.GetStates()) > 0:
+			if !slices.Contains(q.GetStates(), j.State) {
+				return false
+			}
+		case !q.GetAllStates() && j.Over() && !j.Completing:
+			return false
+		}
+		if len(q.GetUsers()) > 0 && !slices.Contains(q.GetUsers(), j.GetOwner().GetUser()) &&
+			!slices.Contains(q.GetUsers(), strconv.FormatUint(uint64(j.GetOwner().GetUid()), 10)) {
+			return false
+		}
+		if len(q.GetPartitions()) > 0 && !slices.ContainsFunc(q.GetPartitions(), func(p string) bool {
+			return p == j.Partition || j.Waits() && asked(j, p)
+		}) {
+			return false
+		}
+		if nodes != nil {
+			on := false
+			j.Allocation.Each(func(_ int, name string, _ *events.NodeShare) bool { on = nodes[name]; return !on })
+			if !on {
+				return false
+			}
+		}
+		return has(q.GetAccounts(), j.GetSpec().GetAccount()) && has(q.GetNames(), j.GetSpec().GetName()) && has(q.GetQos(), j.GetSpec().GetQos())
+	}, nil
+}
+
+// slim is a job without what only its full display needs.
+func slim(j *Job) *Job {
+	s := j.Spec
+	thin := j.copy()
+	thin.Usage, thin.Signals = nil, nil
+	if len(j.Owner.GetGroups()) > 0 {
+		thin.Owner = &events.Owner{Uid: j.Owner.Uid, Gid: j.Owner.Gid, User: j.Owner.User, Group: j.Owner.Group}
+	}
+	thin.Spec = &events.JobSpec{
+		Name: s.GetName(), Account: s.GetAccount(), Partition: s.GetPartition(), Qos: s.GetQos(), WorkDir: s.GetWorkDir(), Command: s.GetCommand(),
+		StdIn: s.GetStdIn(), StdOut: s.GetStdOut(), StdErr: s.GetStdErr(), MinNodes: s.GetMinNodes(), MaxNodes: s.GetMaxNodes(), Tasks: s.GetTasks(),
+		CpusPerTask: s.GetCpusPerTask(), TasksPerNode: s.GetTasksPerNode(), MinCpusPerNode: s.GetMinCpusPerNode(), MemPerNodeMib: s.GetMemPerNodeMib(),
+		MemPerCpuMib: s.GetMemPerCpuMib(), MemPerGpuMib: s.GetMemPerGpuMib(), MemAll: s.GetMemAll(), TmpDiskMib: s.GetTmpDiskMib(), Gres: s.GetGres(),
+		CpusPerGpu: s.GetCpusPerGpu(), Constraint: s.GetConstraint(), NodeList: s.GetNodeList(), Exclude: s.GetExclude(), Exclusive: s.GetExclusive(),
+		Contiguous: s.GetContiguous(), Licenses: s.GetLicenses(), Reservation: s.GetReservation(), Oversubscribe: s.GetOversubscribe(),
+		TimeLimitS: s.GetTimeLimitS(), TimeMinS: s.GetTimeMinS(), BeginUs: s.GetBeginUs(), DeadlineUs: s.GetDeadlineUs(),
+		DependencyAny: s.GetDependencyAny(), Nice: s.GetNice(), Comment: s.GetComment(), Wckey: s.GetWckey(), Requeue: s.GetRequeue(),
+		Interactive: s.GetInteractive(), TasksPerGpu: s.GetTasksPerGpu(), SocketsPerNode: s.GetSocketsPerNode(), CoresPerSocket: s.GetCoresPerSocket(),
+		ThreadsPerCore: s.GetThreadsPerCore(), TresPerTask: s.GetTresPerTask(), Switches: s.GetSwitches(), HetOffset: s.GetHetOffset(),
+	}
+	return thin
+}
+
+func replyNodes(r Reader, q *AskNodes) (*AnswerNodes, error) {
+	a := &AnswerNodes{Partitions: r.Partitions(), Config: r.Config()}
+	if q.GetNames() == "" {
+		a.Nodes = r.Nodes()
+		return a, nil
+	}
+	names, err := hostlist.Expand(q.GetNames(), hostlist.MaxHosts)
+	if err != nil {
+		return a, fmt.Errorf("nodes to show: %w", err)
+	}
+	var unknown []string
+	for _, name := range names {
+		if n := r.Node(name); n != nil {
+			a.Nodes = append(a.Nodes, n)
+		} else {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return a, fmt.Errorf("no node is called %s", hostlist.Compress(unknown))
+	}
+	return a, nil
+}
+
+// replyVerdicts: what became of the intents of one message, by index. Without a count it is what the state knows of.
+func replyVerdicts(r Reader, q *AskVerdicts) (*AnswerVerdicts, error) {
+	a := &AnswerVerdicts{}
+	if r.Seq() < q.GetSeq() {
+		a.Undecided = true
+		return a, nil
+	}
+	a.Verdicts = r.VerdictsOf(q.GetSeq())
+	known := map[uint32]uint32{}
+	count := q.GetCount()
+	for _, v := range a.Verdicts {
+		known[v.Index] = v.FirstId
+		count = max(count, v.Index+1)
+	}
+	inbox := r.Inbox()
+	from, _ := slices.BinarySearchFunc(inbox, q.GetSeq(), func(item *InboxItem, seq uint64) int { return cmp.Compare(item.Seq, seq) })
+	for _, item := range inbox[from:] {
+		if item.Seq != q.GetSeq() {
+			break
+		}
+		known[item.Index] = item.FirstId
+		count = max(count, item.Index+1)
+		a.Undecided = true
+	}
+	count = min(count, 1<<16) // more intents than a message can hold
+	a.Ids = make([]uint32, count)
+	for i := range a.Ids {
+		id, ok := known[uint32(i)]
+		if !ok {
+			return a, fmt.Errorf("intent %d of message %d is not known: its verdict is too old, or it was not there", i, q.GetSeq())
+		}
+		a.Ids[i] = id
+	}
+	return a, nil
+}
+
+// replyNode: what should run on a node. A run that is not named here should not be there. One that is told to end is named,
+// with its Stop, until the node has reported; one whose job is completing is to be ended on the nodes that have not.
+func replyNode(r Reader, q *AskNode) *AnswerNode {
+	n := r.Node(q.GetName())
+	a := &AnswerNode{Node: n, ConfigSeq: r.ConfigSeq(), Unknown: n == nil}
+	if q.GetConfigSeq() != r.ConfigSeq() {
+		a.Config = r.Config()
+	}
+	for _, id := range n.GetJobs() {
+		if j := r.Job(id); j.Live() {
+			run := &NodeRun{Job: j}
+			if j.ArrayId != 0 {
+				run.Array = r.Array(j.ArrayId)
+			}
+			a.Runs = append(a.Runs, run)
+		}
+	}
+	return a
+}
+
+func replyStatus(r Reader, q *AskStatus) *AnswerStatus {
+	counts := r.Counts()
+	a := &AnswerStatus{
+		Term: r.Term(), JobsPending: uint64(counts.Pending), JobsRunning: uint64(counts.Running), FinishedHot: uint64(counts.Finished),
+		Inbox: uint64(len(r.Inbox())), Voids: r.Voids(), Cycles: r.Term().Cycle, LastCycleUs: r.Term().NowUs,
+	}
+	r.EachNode(func(n *Node) bool {
+		a.Nodes++
+		if n.Up && !n.Down {
+			a.NodesUp++
+		}
+		return true
+	})
+	if h, ok := r.(interface{ Hash() [32]byte }); ok && q.GetWantHash() {
+		a.Hash = fmt.Sprintf("%x", h.Hash())
+	}
+	return a
+}
+
+func replyWhy(r Reader, outcomes OutcomeSource, q *AskWhy) (*AnswerWhy, error) {
+	j := r.Job(q.GetJob())
+	if j == nil {
+		return &AnswerWhy{}, fmt.Errorf("job %d is not hot: it never was, or it ended a while ago", q.GetJob())
+	}
+	a := &AnswerWhy{Job: viewOf(r, outcomes, j)}
+	if !j.Waits() {
+		return a, nil
+	}
+	var before []*Job
+	r.EachPending(func(o *Job) bool {
+		if o.Id != j.Id && o.Eligible(r.At()) && shares(j, o) && (o.Priority > j.Priority || o.Priority == j.Priority && o.Id < j.Id) {
+			before = append(before, o)
+		}
+		return true
+	})
+	slices.SortFunc(before, func(x, y *Job) int { return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Id, y.Id)) })
+	for _, o := range before[:min(len(before), maxAhead)] {
+		v := viewOf(r, outcomes, o)
+		v.Job = slim(o)
+		a.Ahead = append(a.Ahead, v)
+	}
+	return a, nil
+}
+
+// shares says whether two jobs asked for a partition in common.
+func shares(j, o *Job) bool {
+	for name := range strings.SplitSeq(j.GetSpec().GetPartition(), ",") {
+		if asked(o, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func replyWait(r Reader, q *AskWait) *AnswerWait {
+	a := &AnswerWait{}
+	for _, id := range q.GetIds() {
+		if rec := r.Array(id); rec != nil {
+			a.Arrays = append(a.Arrays, rec)
+			a.Undecided = a.Undecided || rec.Completed+rec.Failed < rec.Total
+		}
+		known := eachOf(r, id, func(j *Job) {
+			switch {
+			case !j.Over() || j.Completing:
+				a.Undecided = true
+			default:
+				a.Ended = append(a.Ended, j)
+			}
+		})
+		if !known {
+			a.Gone = append(a.Gone, id)
+		}
+	}
+	return a
+}
