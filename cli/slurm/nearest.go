@@ -1,7 +1,7 @@
 package slurm
 
-// nearest returns the candidate closest to word, if one is close enough to be what was meant.
-func nearest(word string, candidates []string) (string, bool) {
+// Nearest returns the candidate closest to word, if one is close enough to be what was meant.
+func Nearest(word string, candidates []string) (string, bool) {
 	if len(word) > 40 {
 		return "", false
 	}
@@ -39,7 +39,7 @@ func distance(a, b string) int {
 
 // mean is the end of a sentence that offers the nearest candidate, empty if none is near.
 func mean(word string, candidates []string) string {
-	if c, ok := nearest(word, candidates); ok {
+	if c, ok := Nearest(word, candidates); ok {
 		return "; did you mean " + c + "?"
 	}
 	return ""

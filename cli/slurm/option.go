@@ -224,7 +224,7 @@ func (t *Table) unknown(name string, r Release) *Failure {
 			return t.complain("unrecognized option '--%s': Slurm dropped it after %s, and %s is emulated", name, o.Until, r)
 		}
 	}
-	if near, ok := nearest(name, names); ok {
+	if near, ok := Nearest(name, names); ok {
 		return t.complain("unrecognized option '--%s'; did you mean '--%s'?", name, near)
 	}
 	return t.complain("unrecognized option '--%s'", name)

@@ -1,0 +1,177 @@
+package conf
+
+import "strings"
+
+// Class says what becomes of a key of slurm.conf.
+type Class byte
+
+const (
+	// Honoured keys mean here what they mean in Slurm.
+	Honoured Class = iota
+	// Mapped keys name a part of Slurm whose place something else takes.
+	Mapped
+	// Harmless keys are read, kept and listed; what they adjust does not exist here, or not yet.
+	Harmless
+	// Refused keys promise something that users or the site would miss without being told.
+	Refused
+)
+
+func (c Class) String() string {
+	return [...]string{"honoured", "mapped", "harmless", "refused"}[c]
+}
+
+// keyGroup is keys that share a class and the sentence about them.
+type keyGroup struct {
+	class Class
+	text  string
+	keys  string
+}
+
+// keyTable is every key of slurm.conf from 22.05 to 26.05, and Stint's own two. Values that change a class are in classify.
+var keyTable = []keyGroup{
+	{Honoured, "", `ClusterName DefMemPerCPU DefMemPerNode DisableRootJobs DownNodes EnforcePartLimits FirstJobId GresTypes
+		JobFileAppend JobRequeue KillWait MaxArraySize MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
+		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
+		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout SlurmCompat SelfFence MailProg`},
+
+	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
+	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
+		AccountingStorageBackupHost AccountingStoragePort AccountingStorageUser AccountingStoragePass AccountingStorageLoc
+		AccountingStorageExternalHost AccountingStorageParameters AccountingStoreFlags AccountingStoreJobComment`},
+	{Mapped, "the log holds the state", "StateSaveLocation"},
+	{Mapped, "controllers of a cluster are found through the bus", `ControlMachine ControlAddr BackupController BackupAddr SlurmctldAddr
+		SlurmctldPort SlurmdPort`},
+	{Mapped, "executors keep their spool under the state folder", "SlurmdSpoolDir"},
+	{Mapped, "the supervisor tracks processes by their control group", "ProctrackType"},
+	{Mapped, "the supervisor binds and confines tasks", "TaskPlugin TaskPluginParam"},
+	{Mapped, "usage is sampled by the executor", `JobAcctGatherType JobAcctGatherFrequency JobAcctGatherParams`},
+	{Mapped, "job ends are published on the bus", "JobCompType"},
+
+	{Harmless, "processes log to their standard error; set verbosity there", `SlurmctldDebug SlurmctldLogFile SlurmctldSyslogDebug SlurmdDebug
+		SlurmdLogFile SlurmdSyslogDebug SlurmSchedLogFile SlurmSchedLogLevel LogTimeFormat DebugFlags`},
+	{Harmless, "process ids are kept in the state folder", "SlurmctldPidFile SlurmdPidFile"},
+	{Harmless, "the executor runs as the user who starts it", "SlurmdUser"},
+	{Harmless, "messages travel on the bus, which has limits of its own", `MessageTimeout TCPTimeout TreeWidth CommunicationParameters
+		SlurmctldParameters SlurmdParameters SlurmctldTimeout KeepAliveTime RoutePlugin SwitchType SwitchParameters TopologyPlugin TopologyParam
+		EioTimeout EpilogMsgTime BatchStartTimeout MaxDBDMsgs MaxNodeCount MaxJobId ReconfigFlags HashPlugin TLSParameters TLSType
+		CertgenParameters CertgenType CertmgrParameters CertmgrType HttpParserType UrlParserType DataParserParameters MetricsType
+		MetricsParameters MetricsAuthUsers SlurmctldHttpAuthParameters SlurmdHttpAuthParameters`},
+	{Harmless, "there are no plugins to find", "PluginDir"},
+	{Harmless, "jobs are ordered by submission within their priority; multifactor priorities are not built yet", `PriorityType PriorityCalcPeriod
+		PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityParameters PriorityUsageResetPeriod PriorityWeightAge
+		PriorityWeightAssoc PriorityWeightFairshare PriorityWeightJobSize PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES
+		PrioritySiteFactorParameters PrioritySiteFactorPlugin FairShareDampeningFactor`},
+	{Harmless, "no job is preempted yet", "PreemptType PreemptMode PreemptExemptTime PreemptParameters SchedulerTimeSlice"},
+	{Harmless, "associations and their limits are not enforced yet: every user may submit", "AccountingStorageEnforce TrackWCKey"},
+	{Harmless, "all resources are tracked", "AccountingStorageTRES"},
+	{Harmless, "licences are not counted yet", "Licenses LicenseParameters"},
+	{Harmless, "srun, salloc and MPI launch are not built yet", `MpiDefault MpiParams SrunPortRange WaitTime KillOnBadExit LaunchParameters
+		LaunchType InactiveLimit SallocDefaultCommand InteractiveStepOptions BcastParameters BcastExclude SbcastParameters MaxTasksPerNode MaxStepCount
+		PropagatePrioProcess VSizeFactor`},
+	{Harmless, "mail is sent to the user's address as it is", "MailDomain"},
+	{Harmless, "steps that can not be killed are reported when it happens", "UnkillableStepTimeout UnkillableStepProgram"},
+	{Harmless, "everybody sees all jobs", "PrivateData"},
+	{Harmless, "power saving is not built: nodes stay up", `SuspendTime SuspendTimeout SuspendRate ResumeRate ResumeTimeout SuspendExcNodes
+		SuspendExcParts SuspendExcStates PowerParameters PowerPlugin PowerAction`},
+	{Harmless, "temporary space is not managed", "TmpFS"},
+	{Harmless, "the frequency of CPUs and GPUs is left alone", "CpuFreqDef CpuFreqGovernors GpuFreqDef"},
+	{Harmless, "energy, interconnect and file system are not profiled", `AcctGatherEnergyType AcctGatherFilesystemType AcctGatherInfinibandType
+		AcctGatherInterconnectType AcctGatherNodeFreq AcctGatherProfileType ExtSensorsFreq ExtSensorsType`},
+	{Harmless, "groups are looked up when a job is submitted", "GroupUpdateForce GroupUpdateTime"},
+	{Harmless, "the login environment is read with a time limit of its own", "GetEnvTimeout"},
+	{Harmless, "nothing is wound down slowly", "CompleteWait"},
+	{Harmless, "there is no cron, federation, reservation or multi-category security yet", `ScronParameters FederationParameters ResvOverRun MCSParameters
+		MCSPlugin DependencyParameters`},
+	{Harmless, "Slurm itself has dropped it", `FastSchedule CoreSpecPlugin JobCredentialPrivateKey JobCredentialPublicCertificate SlurmctldPlugstack`},
+	{Harmless, "no core is set aside for the system", "AllowSpecResourcesUsage"},
+	{Harmless, "it parameterises what is refused or absent here", `PrEpParameters CliFilterParameters BurstBufferParameters EpilogTimeout PrologTimeout
+		PrologEpilogTimeout HealthCheckInterval HealthCheckNodeState HealthCheckTimeout JobCompHost JobCompLoc JobCompParams JobCompPass JobCompPassScript JobCompPort
+		JobCompUser MaxBatchRequeue PrologFlags`},
+	{Harmless, "per GPU defaults are not built yet", "DefCpuPerGPU DefMemPerGPU"},
+
+	{Refused, "the scripts of a site around jobs are not run yet; jobs would start without what they prepare", `Prolog Epilog PrologSlurmctld
+		EpilogSlurmctld TaskProlog TaskEpilog SrunProlog SrunEpilog ResvProlog ResvEpilog PrEpPlugins`},
+	{Refused, "Slurm plugins can not be loaded; what they decide about jobs would not happen", `JobSubmitPlugins CliFilterPlugins PlugStackConfig
+		NodeFeaturesPlugins BurstBufferType JobContainerType NamespaceType`},
+	{Refused, "no program of the site is called for this yet", `HealthCheckProgram RebootProgram ResumeProgram ResumeFailProgram SuspendProgram
+		SlurmctldPrimaryOnProg SlurmctldPrimaryOffProg`},
+	{Refused, "jobs are not requeued by exit code yet", "RequeueExit RequeueExitHold"},
+	{Refused, "front ends are not supported, and Slurm has dropped them", "FrontendName"},
+	{Refused, "sessions are not opened through PAM yet", "UsePAM"},
+	{Refused, "tokens are not accepted yet", "AuthAltTypes AuthAltParameters"},
+}
+
+// key is a key as it is spelled properly, with its class.
+type key struct {
+	name  string
+	class Class
+	text  string
+}
+
+var keyNames = func() map[string]key {
+	m := map[string]key{}
+	for _, g := range keyTable {
+		for _, name := range strings.Fields(g.keys) {
+			m[strings.ToLower(name)] = key{name, g.class, g.text}
+		}
+	}
+	return m
+}()
+
+// Keys returns every known key with its class and the sentence about it, in the order of the table.
+func Keys() []Note {
+	var notes []Note
+	for _, g := range keyTable {
+		for _, name := range strings.Fields(g.keys) {
+			notes = append(notes, Note{Key: name, Class: g.class, Text: g.text})
+		}
+	}
+	return notes
+}
+
+// secret says whether the value of a key must not get into the log.
+func secret(name string) bool {
+	switch name {
+	case "AccountingStoragePass", "JobCompPass", "AuthInfo", "AuthAltParameters", "JobCredentialPrivateKey", "JobCompPassScript":
+		return true
+	}
+	return false
+}
+
+// classify looks at values that make a key harmless, or its default.
+func classify(k key, value string) (Class, string) {
+	v := strings.ToLower(value)
+	switch k.class {
+	case Refused:
+		switch {
+		case v == "" || v == "none" || v == "(null)" || strings.HasSuffix(v, "/none"):
+			return Harmless, "it is switched off"
+		case k.name == "UsePAM" && (v == "no" || v == "0"):
+			return Harmless, "it is switched off"
+		case k.name == "PrEpPlugins" && v == "prep/script":
+			return Harmless, "it is the default, and there are no scripts"
+		}
+	case Mapped:
+		switch {
+		case k.name == "AuthType" && v != "auth/munge" && v != "auth/slurm" && v != "auth/none":
+			return Refused, "known are auth/munge and auth/slurm, for both of which the kernel's word stands"
+		case k.name == "AccountingStorageType" && v == "accounting_storage/none":
+			return Mapped, "the ledger keeps accounting all the same"
+		case k.name == "JobCompType" && v != "jobcomp/none":
+			return Harmless, "job ends are published on the bus; no plugin writes them elsewhere"
+		}
+	}
+	return k.class, k.text
+}
+
+// schedulerParameters are the names that may stand in SchedulerParameters.
+var schedulerParameters = strings.Fields(`assoc_limit_stop batch_sched_delay bf_busy_nodes bf_continue bf_interval bf_max_job_array_resv bf_max_job_assoc
+	bf_max_job_part bf_max_job_start bf_max_job_test bf_max_job_user bf_max_job_user_part bf_max_time bf_min_age_reserve bf_min_prio_reserve bf_resolution
+	bf_window bf_yield_interval bf_yield_sleep default_queue_depth defer enable_user_top max_array_tasks max_rpc_cnt nohold_on_prolog_fail partition_job_depth
+	requeue_delay salloc_wait_nodes sbatch_wait_nodes sched_interval sched_min_interval allow_zero_lic bb_array_stage_cnt bf_allow_magnetic_slot
+	bf_hetjob_immediate bf_hetjob_prio bf_job_part_count_reserve bf_licenses bf_node_space_size bf_one_resv_per_job bf_running_job_reserve bf_topopt_enable
+	bf_topopt_iterations bf_window_linear bf_yield_rpc_cnt build_queue_timeout correspond_after_task_cnt defer_batch delay_boot disable_job_shrink
+	disable_hetjob_steps enable_hetjob_steps extra_constraints ignore_constraint_validation Ignore_NUMA ignore_prefer_validation max_sched_time max_script_size
+	max_submit_line_size max_switch_wait no_backup_scheduling pack_serial_at_end reduce_completing_frag requeue_on_resume_failure sched_max_job_start
+	spec_cores_first step_retry_count step_retry_time time_min_as_soft_limit whole_hetjob preempt_reorder_count preempt_strict_order preempt_youngest_first
+	kill_invalid_depend inventory_interval`)
