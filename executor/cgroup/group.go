@@ -33,7 +33,8 @@ type Group struct {
 
 type groupDir struct {
 	*root
-	path string
+	path   string
+	shared bool // the job's, in which the step lives too: it limits the step, but counts for the whole job
 }
 
 // Name is job_N or job_N/step_S.
@@ -48,7 +49,8 @@ func (g *Group) Name() string {
 // Active says whether the group exists; if not, nothing about it is enforced or counted.
 func (g *Group) Active() bool { return len(g.dirs) > 0 }
 
-// Paths gives the group's directory in each hierarchy it is in, by the hierarchy's name.
+// Paths gives the directory of the group's processes in each hierarchy, by the hierarchy's name. For a step that is the
+// job's directory where the step has no limits of its own to set.
 func (g *Group) Paths() map[string]string {
 	out := map[string]string{}
 	for _, d := range g.dirs {
@@ -126,14 +128,21 @@ func (g *Group) make(l Limits) (err error) {
 	for i := range g.tree.roots {
 		r := &g.tree.roots[i]
 		path := filepath.Join(r.dir, g.rel(r))
-		if r.lazy != "" && !l.needs(r.lazy, &g.tree.guard) && !(g.Step != "" && exists(filepath.Dir(path))) {
+		if r.lazy != "" && !l.needs(r.lazy, &g.tree.guard) {
+			if g.Step != "" && exists(filepath.Dir(path)) {
+				g.dirs = append(g.dirs, groupDir{r, filepath.Dir(path), true})
+			}
+			continue
+		}
+		if r.jobOnly && g.Step != "" {
+			g.dirs = append(g.dirs, groupDir{r, filepath.Dir(path), true})
 			continue
 		}
 		if err := g.mkdir(r, path); err != nil {
 			return err
 		}
 		made = true
-		g.dirs = append(g.dirs, groupDir{r, path})
+		g.dirs = append(g.dirs, groupDir{r, path, false})
 	}
 	if err := g.apply(l); err != nil {
 		return err
@@ -152,7 +161,7 @@ func (g *Group) mkdir(r *root, path string) error {
 		_, err = retry(func() (int, error) { return 0, unix.Mkdir(path, 0o755) })
 	}
 	if err == unix.EEXIST {
-		old := Group{tree: g.tree, Job: g.Job, Step: g.Step, dirs: []groupDir{{r, path}}, fd: -1}
+		old := Group{tree: g.tree, Job: g.Job, Step: g.Step, dirs: []groupDir{{r, path, false}}, fd: -1}
 		if err := old.Remove(); err != nil {
 			return err
 		}
@@ -185,7 +194,7 @@ func (t *Tree) Find(job uint64, step string) (*Group, error) {
 		r := &t.roots[i]
 		if t.host.Mode == V2 {
 			if p := filepath.Join(r.dir, g.Name()); exists(p) {
-				g.dirs = append(g.dirs, groupDir{r, p})
+				g.dirs = append(g.dirs, groupDir{r, p, false})
 			}
 			continue
 		}
@@ -199,8 +208,11 @@ func (t *Tree) Find(job uint64, step string) (*Group, error) {
 				return nil, fmt.Errorf("finding control group %s: %w", g.Name(), err)
 			}
 		}
-		if p := filepath.Join(r.dir, g.rel(r)); exists(p) {
-			g.dirs = append(g.dirs, groupDir{r, p})
+		p := filepath.Join(r.dir, g.rel(r))
+		if exists(p) {
+			g.dirs = append(g.dirs, groupDir{r, p, false})
+		} else if p = filepath.Dir(p); step != "" && len(g.dirs) > 0 && exists(p) {
+			g.dirs = append(g.dirs, groupDir{r, p, true})
 		}
 	}
 	if len(g.dirs) == 0 {
@@ -217,10 +229,10 @@ func (g *Group) main() (groupDir, error) {
 	return g.dirs[0], nil
 }
 
-// dir gives the group's directory that has a controller.
+// dir gives the group's own directory that has a controller.
 func (g *Group) dir(controller string) (groupDir, bool) {
 	for _, d := range g.dirs {
-		if d.has(controller) && (!d.v2 || g.tree.host.Mode == V2) {
+		if !d.shared && d.has(controller) && (!d.v2 || g.tree.host.Mode == V2) {
 			return d, true
 		}
 	}
@@ -314,6 +326,9 @@ func (g *Group) Remove() error {
 	}
 	var errs []error
 	for _, d := range slices.Backward(g.dirs) {
+		if d.shared {
+			continue
+		}
 		if err := removeBelow(d.path); err != nil {
 			errs = append(errs, err)
 		}

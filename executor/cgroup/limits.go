@@ -83,15 +83,11 @@ func (g *Group) Update(l Limits) error {
 // apply writes the limits to the directories that exist; what the host has no controller for is a Gap of the tree.
 func (g *Group) apply(l Limits) error {
 	if d, ok := g.dir("cpuset"); ok {
-		if len(l.CPUs) > 0 {
-			if err := writeFile(filepath.Join(d.path, "cpuset.cpus"), formatList(l.CPUs)); err != nil {
-				return err
-			}
+		if err := setList(d, "cpuset.cpus", l.CPUs); err != nil {
+			return err
 		}
-		if len(l.Mems) > 0 {
-			if err := writeFile(filepath.Join(d.path, "cpuset.mems"), formatList(l.Mems)); err != nil {
-				return err
-			}
+		if err := setList(d, "cpuset.mems", l.Mems); err != nil {
+			return err
 		}
 	}
 	if d, ok := g.dir("memory"); ok {
@@ -112,6 +108,34 @@ func (g *Group) apply(l Limits) error {
 		return g.tree.guard.set(g, l)
 	}
 	return nil
+}
+
+// setList sets a cpuset. Version 1 refuses (EBUSY) to take from a group what a group below it has: then the steps that
+// had all that the job had go first.
+func setList(d groupDir, file string, ids []int) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	path, value := filepath.Join(d.path, file), formatList(ids)
+	err := writeFile(path, value)
+	if d.v2 || !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	before, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(path, before+","+value); err != nil {
+		return err
+	}
+	var steps []error
+	err = eachStep(d.path, func(step string) {
+		child := filepath.Join(d.path, "step_"+step, file)
+		if have, err := readFile(child); err == nil && have == before {
+			steps = append(steps, writeFile(child, value))
+		}
+	})
+	return errors.Join(err, errors.Join(steps...), writeFile(path, value))
 }
 
 // limitV1 sets memory, and memory with swap, which may never be the lower of the two on the way.

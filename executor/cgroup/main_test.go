@@ -61,9 +61,14 @@ func play(role string, args []string) {
 			}
 			fmt.Println(p, errName(err))
 		}
-	case "spin": // for so many milliseconds
+	case "spin": // for so many milliseconds of CPU time
 		n, _ := strconv.Atoi(args[0])
-		for end := time.Now().Add(time.Duration(n) * time.Millisecond); time.Now().Before(end); {
+		var u unix.Rusage
+		for u.Utime.Nano()+u.Stime.Nano() < int64(n)*int64(time.Millisecond) {
+			for i := 0; i < 1e6; i++ {
+				_ = i
+			}
+			_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
 		}
 	case "sleep":
 		fmt.Println("asleep")

@@ -17,7 +17,6 @@ type Stats struct {
 
 	MemoryBytes     uint64 // in use now, page cache included
 	MemoryPeakBytes uint64 // most ever in use, page cache included
-	AnonBytes       uint64 // in use now, page cache not included: what resident size means to a user
 	OOMKills        uint64 // processes that the kernel killed for want of memory
 
 	PIDs     uint64 // processes and threads now
@@ -111,18 +110,15 @@ func (s *Stats) readMemory(g *Group) {
 	if !ok {
 		return
 	}
-	current, peak, anon := "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_rss"
+	current, peak := "memory.usage_in_bytes", "memory.max_usage_in_bytes"
 	if d.v2 {
-		current, peak, anon = "memory.current", "memory.peak", "anon"
+		current, peak = "memory.current", "memory.peak"
 	}
 	if n, err := readUint(filepath.Join(d.path, current)); err == nil {
 		s.MemoryBytes, s.Has = n, s.Has|HasMemory
 	}
 	if n, err := readUint(filepath.Join(d.path, peak)); err == nil {
 		s.MemoryPeakBytes, s.Has = n, s.Has|HasMemoryPeak
-	}
-	if k, err := readKeys(filepath.Join(d.path, "memory.stat")); err == nil {
-		s.AnonBytes = k[anon]
 	}
 }
 

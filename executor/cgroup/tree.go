@@ -47,7 +47,10 @@ type root struct {
 	dir    string
 	kill   bool // groups have cgroup.kill
 	freeze bool // groups have cgroup.freeze
-	lazy   string
+	// What each job's directory costs is saved where it serves nobody: lazy names the only limit for which there is one,
+	// jobOnly hierarchies have none for steps.
+	lazy    string
+	jobOnly bool
 }
 
 const (
@@ -141,7 +144,9 @@ func (t *Tree) openV1() error {
 			}
 		}
 		t.roots = append(t.roots, root{hierarchy: h, dir: dir, lazy: lazyFor(h),
-			kill: h.v2 && exists(filepath.Join(dir, "cgroup.kill")), freeze: h.v2 && exists(filepath.Join(dir, "cgroup.freeze"))})
+			// Exporters read a job's processor time here; a step's comes from the version 2 group.
+			jobOnly: h.has("cpuacct") && !h.has("cpuset") && t.host.Mode == Hybrid,
+			kill:    h.v2 && exists(filepath.Join(dir, "cgroup.kill")), freeze: h.v2 && exists(filepath.Join(dir, "cgroup.freeze"))})
 	}
 	return nil
 }
