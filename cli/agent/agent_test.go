@@ -126,11 +126,10 @@ func TestSubmit(t *testing.T) {
 	if v[0].Job != 1 || v[1].Job != 2 || v[0].Undecided || v[1].Undecided {
 		t.Fatalf("verdicts: %v", v)
 	}
-	c.mu.Lock()
-	b := c.batches[v[0].Seq]
-	c.mu.Unlock()
 	for i, script := range []string{"#!/bin/sh\n", "#!/bin/sh\nexit 1\n"} {
-		in := b.Intents[v[i].Index]
+		c.mu.Lock()
+		in := c.batches[v[i].Seq].Intents[v[i].Index]
+		c.mu.Unlock()
 		if in.Author.Uid != uint32(os.Getuid()) || in.Author.Host != "h.1" || len(in.Nonce) != 16 {
 			t.Errorf("intent %d: author %v, nonce %x", i, in.Author, in.Nonce)
 		}

@@ -292,7 +292,8 @@ func (p *packer) subjects() []string {
 	return out
 }
 
-// erase removes blobs, in its own time: one that stays behind costs space, nothing else.
+// erase empties blobs, in its own time: one that stays behind costs space, nothing else. It stores nothing in their
+// place rather than remove them, since whoever may remove from the stream may remove all.
 func (p *packer) erase(blobs bus.Blobs, subjects ...string) {
 	if len(subjects) == 0 {
 		return
@@ -301,7 +302,7 @@ func (p *packer) erase(blobs bus.Blobs, subjects ...string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		for _, s := range subjects {
-			blobs.Erase(ctx, s)
+			blobs.Put(ctx, s, nil)
 		}
 	}()
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"stint/ledger/rows"
@@ -23,6 +24,9 @@ const MaxFrame = 64 << 20
 
 // Socket is the name of the agent's socket in its directory.
 const Socket = "agent.sock"
+
+// CompatFile is the name of the file beside the socket that says which release of Slurm the cluster emulates.
+const CompatFile = "compat"
 
 // ErrNoAgent: no agent listens on the socket.
 var ErrNoAgent = errors.New("no agent answers")
@@ -136,10 +140,16 @@ func (c *Conn) Close() error { return c.c.Close() }
 
 // Call sends one request and returns its answer, which is never an error of the agent's: those are *Refused.
 func (c *Conn) Call(req *Request) (*Response, error) {
-	if err := Write(c.c, req); err != nil {
+	err := Write(c.c, req)
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, fmt.Errorf("asking the agent: %w", err)
 	}
-	return c.next()
+	resp, rerr := c.next() // an agent that would not hear us may have said why
+	var no *Refused
+	if err != nil && !errors.As(rerr, &no) {
+		return nil, fmt.Errorf("asking the agent: %w", err)
+	}
+	return resp, rerr
 }
 
 func (c *Conn) next() (*Response, error) {

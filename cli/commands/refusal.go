@@ -1,0 +1,48 @@
+package commands
+
+import "stint/events"
+
+// refusals are the sentences for codes that tools look for, word for word. What admission said more precisely comes before
+// them on a line of its own.
+var refusals = map[events.Code]string{
+	events.Code_INVALID_PARTITION:       "Invalid partition name specified",
+	events.Code_INVALID_ACCOUNT:         "Invalid account or account/partition combination specified",
+	events.Code_INVALID_QOS:             "Invalid qos specification",
+	events.Code_INVALID_FEATURE:         "Invalid feature specification",
+	events.Code_NODE_CONFIG_UNAVAILABLE: "Requested node configuration is not available",
+	events.Code_INVALID_TIME_LIMIT:      "Requested time limit is invalid (missing or exceeds some limit)",
+	events.Code_TOO_MANY_CPUS:           "More processors requested than permitted",
+	events.Code_POLICY:                  "Job violates accounting policy (job submit limit, user's size and/or time limits)",
+	events.Code_INVALID_GRES:            "Invalid generic resource (gres) specification",
+	events.Code_UNKNOWN_JOB:             "Invalid job id specified",
+	events.Code_ACCESS_DENIED:           "Access/permission denied",
+	events.Code_ALREADY_DONE:            "Job/step already completing or completed",
+	events.Code_INVALID_ARRAY:           "Invalid job array specification",
+	events.Code_INVALID_DEPENDENCY:      "Job dependency problem",
+	events.Code_INVALID_NODE:            "Invalid node name specified",
+	events.Code_PARTITION_DOWN:          "Required partition not available (inactive or drain)",
+	events.Code_PARTITION_ACCESS:        "User's group not permitted to use this partition",
+	events.Code_NOT_REQUEUEABLE:         "Job is no longer pending execution",
+	events.Code_INVALID_MEMORY:          "Memory required by task is not available",
+	events.Code_INVALID_NODE_COUNT:      "Node count specification invalid",
+	events.Code_INVALID_LICENSE:         "Invalid license specification",
+	events.Code_INVALID_RESERVATION:     "Requested reservation is invalid",
+	events.Code_RATE_LIMITED:            "Too many requests",
+	events.Code_QUEUE_FULL:              "Slurm temporarily unable to accept job, sleeping and retrying",
+	events.Code_ROOT_DENIED:             "Access/permission denied",
+}
+
+// refused is the text for a refusal: what was said precisely, and on the last line the sentence of its kind.
+func refused(code events.Code, text string) string {
+	known := refusals[code]
+	switch {
+	case known == "":
+		if text == "" {
+			return "refused (" + code.String() + ")"
+		}
+		return text
+	case text == "" || text == known:
+		return known
+	}
+	return text + "\n" + known
+}

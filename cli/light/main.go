@@ -1,0 +1,24 @@
+// Command stint-cli is the commands that users call, and nothing else: one round trip on the agent's socket. It is linked
+// with none of what daemons need, since a shell loop that submits a thousand jobs pays for each start of it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"stint/cli/commands"
+)
+
+func main() {
+	name, args := filepath.Base(os.Args[0]), os.Args[1:]
+	if !commands.Has(name) && len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	if !commands.Has(name) {
+		fmt.Fprintf(os.Stderr, "stint-cli: call it by the name of a command, or with one as its first word: %s\n", strings.Join(commands.Names(), ", "))
+		os.Exit(1)
+	}
+	os.Exit(commands.Run(name, args, commands.Process()))
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The light client is light: what it must not be linked with is not among its dependencies.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{len .CgoFiles}}", ".").Output()
+	if err != nil {
+		t.Fatalf("listing the dependencies: %v", err)
+	}
+	heavy := []string{"github.com/nats-io/", "github.com/urfave/", "github.com/cockroachdb/", "github.com/containerd/", "github.com/cilium/", "stint/events/bus", "stint/scheduler", "stint/executor", "net/http"}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		path, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		seen[path] = true
+		for _, h := range heavy {
+			if strings.HasPrefix(path, h) {
+				t.Errorf("the light client is linked with %s", path)
+			}
+		}
+	}
+	if !seen["stint/cli/commands"] || !seen["stint/cli/wire"] {
+		t.Error("the list of dependencies is not that of the light client")
+	}
+}
