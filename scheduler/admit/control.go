@@ -1,0 +1,382 @@
+package admit
+
+import (
+	"slices"
+
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/projections"
+)
+
+// Acts of control on jobs: cancel, hold, release, requeue, suspend, resume. Each goes through its targets one by one;
+// what fails for one is told in the verdict and hinders no other.
+
+// act collects what an intent brings about, and its verdict.
+type act struct {
+	d       *Desk
+	facts   []*events.Fact
+	failed  []*events.Verdict
+	more    int // failures beyond those told one by one
+	touched uint32
+	first   *refusal
+}
+
+func (a *act) did(f *events.Fact) { a.facts = append(a.facts, f) }
+
+func (a *act) fail(job uint32, r *refusal) {
+	if a.first == nil {
+		a.first = r
+	}
+	if len(a.failed) == MaxVerdicts {
+		a.more++
+		return
+	}
+	a.failed = append(a.failed, &events.Verdict{Job: job, Code: r.code, Text: r.text})
+}
+
+// done ends the act with its verdict: OK if anything was done or nothing failed, else the first failure.
+func (a *act) done() []*events.Fact {
+	j := &events.Judged{Intent: a.d.ref(), Verdicts: a.failed, Touched: a.touched}
+	if a.first != nil && a.touched == 0 {
+		j.Code, j.Text = a.first.code, a.first.text
+	}
+	return append(a.facts, judgedFact(j))
+}
+
+// part is what one target comes to on one record of the queue: a job, or some tasks of an array's remainder.
+type part struct {
+	job      *projections.Job
+	tasks    events.Words // with hasTasks: these of the remainder, not all of it
+	hasTasks bool
+}
+
+// parts resolves a target: a job, a task, a whole array. Nothing: unknown.
+func (d *Desk) parts(t *events.Target) []part {
+	a := d.r.Array(t.Job)
+	if a == nil {
+		j := d.r.Job(t.Job)
+		if j == nil || t.HasTasks && !(j.HasTask && events.Words(t.Tasks).Has(j.ArrayTask)) {
+			return nil
+		}
+		return []part{{job: j}}
+	}
+	var out []part
+	wanted := func(task uint32) bool { return !t.HasTasks || events.Words(t.Tasks).Has(task) }
+	if j := d.r.Job(t.Job); j != nil && j.Remainder() {
+		pending := events.Words(j.Pending)
+		switch {
+		case !t.HasTasks || pending.Within(t.Tasks):
+			out = append(out, part{job: j})
+		case pending.Intersects(t.Tasks):
+			out = append(out, part{job: j, tasks: pending.And(t.Tasks), hasTasks: true})
+		}
+	}
+	d.r.EachArrayTask(t.Job, func(tj *projections.TaskJob) bool {
+		if j := d.r.Job(tj.Job); j != nil && j.HasTask && j.ArrayTask == tj.Task && wanted(tj.Task) {
+			out = append(out, part{job: j})
+		}
+		return true
+	})
+	return out
+}
+
+func checkTargets(list []*events.Target) *refusal {
+	if len(list) > MaxTargets {
+		return refuse(events.Code_MALFORMED, "the request names %d jobs, at most %d are taken at once", len(list), MaxTargets)
+	}
+	return nil
+}
+
+// each calls f for every part of every target that the author may act on. Unknown and over jobs, and those of others, are
+// failures; with quiet, unknown and over ones are passed over.
+func (a *act) each(list []*events.Target, quiet bool, f func(part)) {
+	for _, t := range list {
+		parts := a.d.parts(t)
+		if len(parts) == 0 && !quiet {
+			a.fail(t.Job, refuse(events.Code_UNKNOWN_JOB, "there is no job %d", t.Job))
+		}
+		for _, p := range parts {
+			switch {
+			case !a.d.mayControl(p.job):
+				a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", p.job.Id, p.job.GetOwner().GetUser()))
+			case p.job.Over() && !quiet && len(parts) == 1:
+				a.fail(p.job.Id, refuse(events.Code_ALREADY_DONE, "job %d is over (%s)", p.job.Id, p.job.State.Word()))
+			case p.job.Over():
+			default:
+				f(p)
+			}
+		}
+	}
+}
+
+// cancel ends jobs, or sends them a signal. What is unknown or over already is no failure, as Slurm has it.
+func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	if m.Signal < 0 || m.Signal > 64 {
+		return d.refused(refuse(events.Code_MALFORMED, "%d is no signal", m.Signal))
+	}
+	meets, r := d.filter(m.Filter)
+	if r != nil {
+		return d.refused(r)
+	}
+	a := &act{d: d}
+	one := func(p part, step *events.Target) {
+		if meets == nil || meets(p.job) {
+			a.cancel(p, m, step)
+		}
+	}
+	if len(m.Targets) > 0 {
+		for _, t := range m.Targets {
+			a.each([]*events.Target{t}, true, func(p part) { one(p, t) })
+		}
+		return a.done()
+	}
+	if m.Filter == nil {
+		return d.refused(refuse(events.Code_MALFORMED, "the request says neither which jobs nor whose"))
+	}
+	var jobs []*projections.Job
+	d.r.EachJob(func(j *projections.Job) bool {
+		if !j.Over() && meets(j) {
+			jobs = append(jobs, j)
+		}
+		return true
+	})
+	ownOnly := len(m.Filter.Users) == 0 && !d.admin()
+	for _, j := range jobs {
+		switch {
+		case d.mayControl(j):
+			a.cancel(part{job: j}, m, nil)
+		case !ownOnly:
+			a.fail(j.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser()))
+		}
+	}
+	return a.done()
+}
+
+const sigKill = 9
+
+func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
+	j := p.job
+	step := t.GetHasStep()
+	switch {
+	case step && (j.Waits() || j.Completing):
+		return // there is no such step
+	case step:
+		signal := m.Signal
+		if signal == 0 {
+			signal = sigKill
+		}
+		a.did(&events.Fact{Kind: &events.Fact_Signalled{Signalled: &events.Signalled{Job: j.Id, Run: j.Run, Signal: signal, HasStep: true, Step: t.GetStep(), ByUid: a.d.who.Uid}}})
+	case m.Signal != 0 && !(m.Signal == sigKill && !m.BatchOnly):
+		if j.Waits() {
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is not running, so it cannot get signal %d", j.Id, m.Signal))
+			return
+		}
+		a.did(&events.Fact{Kind: &events.Fact_Signalled{Signalled: &events.Signalled{Job: j.Id, Run: j.Run, Signal: m.Signal, BatchOnly: m.BatchOnly, Full: m.Full, ByUid: a.d.who.Uid}}})
+	case j.Waits():
+		e := &events.Ended{Job: j.Id, State: events.JobState_CANCELLED, ByUid: a.d.who.Uid, Tasks: p.tasks, HasTasks: p.hasTasks}
+		a.did(&events.Fact{Kind: &events.Fact_Ended{Ended: e}})
+	case j.Stop == nil && j.Completing, j.Stop != nil && j.Stop.Cause == events.StopCause_STOP_CANCEL:
+		return // it is ending already; a stop for another cause may bring it back, so that one is overridden
+	default:
+		wait := a.d.r.Config().KillWaitS
+		if m.Signal == sigKill {
+			wait = 0
+		}
+		a.did(&events.Fact{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: j.Id, Run: j.Run, Cause: events.StopCause_STOP_CANCEL, ByUid: a.d.who.Uid, KillAfterS: wait}}})
+	}
+	a.touched++
+}
+
+// filter makes the test of a filter; nil if there is none.
+func (d *Desk) filter(f *events.Filter) (func(*projections.Job) bool, *refusal) {
+	if f == nil {
+		return nil, nil
+	}
+	for _, list := range [][]string{f.Users, f.Accounts, f.Partitions, f.Names, f.Qos} {
+		if len(list) > MaxFilterNames {
+			return nil, refuse(events.Code_MALFORMED, "a filter lists %d names, at most %d are taken", len(list), MaxFilterNames)
+		}
+	}
+	var nodes []string
+	if f.Nodes != "" {
+		var err error
+		if nodes, err = hostlist.Expand(f.Nodes, hostlist.MaxHosts); err != nil {
+			return nil, refuse(events.Code_INVALID_NODE, "nodes of the filter: %s", err)
+		}
+		slices.Sort(nodes)
+	}
+	in := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	return func(j *projections.Job) bool {
+		s := j.Spec
+		switch {
+		case !in(f.Users, j.Owner.GetUser()), !in(f.Accounts, s.Account), !in(f.Names, s.Name), !in(f.Qos, s.Qos),
+			f.Reservation != "" && f.Reservation != s.Reservation, f.Wckey != "" && f.Wckey != s.Wckey,
+			len(f.States) > 0 && !slices.Contains(f.States, j.State):
+			return false
+		}
+		if len(f.Partitions) > 0 {
+			partition := j.Partition
+			if j.Waits() {
+				partition = s.Partition
+			}
+			if !anyOf(partition, f.Partitions) {
+				return false
+			}
+		}
+		if nodes == nil {
+			return true
+		}
+		on := false
+		j.Allocation.Each(func(_ int, name string, _ *events.NodeShare) bool {
+			_, on = slices.BinarySearch(nodes, name)
+			return !on
+		})
+		return on && !j.Waits()
+	}, nil
+}
+
+// hold keeps waiting jobs from starting.
+func (d *Desk) hold(m *events.Select) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	kind := events.HoldKind_HELD_USER
+	if m.Admin && d.admin() {
+		kind = events.HoldKind_HELD_ADMIN
+	}
+	a := &act{d: d}
+	a.each(m.Targets, false, func(p part) {
+		switch {
+		case !p.job.Waits():
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d has started; only waiting jobs can be held", p.job.Id))
+		case p.job.Hold == events.HoldKind_HELD_ADMIN && kind == events.HoldKind_HELD_USER && !d.admin(), p.job.Hold == kind:
+			a.touched++ // held as it is
+		default:
+			a.did(&events.Fact{Kind: &events.Fact_Held{Held: &events.Held{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Kind: kind}}})
+			a.touched++
+		}
+	})
+	return a.done()
+}
+
+// release lets held jobs start again, at the priority they would have had.
+func (d *Desk) release(m *events.Select) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	a := &act{d: d}
+	a.each(m.Targets, false, func(p part) {
+		switch {
+		case !p.job.Waits():
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d has started; only waiting jobs can be released", p.job.Id))
+		case p.job.Hold == events.HoldKind_HELD_ADMIN && !d.admin():
+			a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d is held by an administrator, who has to release it", p.job.Id))
+		case p.job.Hold == events.HoldKind_NOT_HELD:
+			a.touched++
+		default:
+			a.did(&events.Fact{Kind: &events.Fact_Released{Released: &events.Released{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Priority: priorityOf(p.job.Family(), p.job.Spec)}}})
+			a.touched++
+		}
+	})
+	return a.done()
+}
+
+// RequeueDelayS is how long a requeued job waits before it may start again, in seconds: what its first run leaves on the
+// nodes is to be gone by then.
+const RequeueDelayS = 121
+
+// requeue sends jobs back into the queue: a running one is stopped first.
+func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	a := &act{d: d}
+	one := func(p part) {
+		j := p.job
+		switch {
+		case j.Spec.GetRequeue() != events.Choice_CHOICE_YES && !d.admin():
+			a.fail(j.Id, refuse(events.Code_NOT_REQUEUEABLE, "job %d was submitted as not to be requeued", j.Id))
+		case j.Waits():
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is in the queue already", j.Id))
+		case j.Over() && !j.Completing:
+			if m.Incomplete && j.State == events.JobState_COMPLETED {
+				return
+			}
+			if j.Run == 0 {
+				a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d never ran; submit it again", j.Id))
+				return
+			}
+			a.did(&events.Fact{Kind: &events.Fact_Requeued{Requeued: Requeued(j, d.now, m.Hold, d.now)}})
+			a.touched++
+		case j.Over():
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is still ending; requeue it when it is over", j.Id))
+		case j.Stop != nil:
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is ending; requeue it when it is over", j.Id))
+		default:
+			a.did(&events.Fact{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: j.Id, Run: j.Run, Cause: events.StopCause_STOP_REQUEUE, ByUid: d.who.Uid,
+				KillAfterS: d.r.Config().KillWaitS, HoldAfter: m.Hold}}})
+			a.touched++
+		}
+	}
+	for _, t := range m.Targets {
+		parts := d.parts(t)
+		if len(parts) == 0 {
+			a.fail(t.Job, refuse(events.Code_UNKNOWN_JOB, "there is no job %d", t.Job))
+		}
+		for _, p := range parts {
+			if !d.mayControl(p.job) {
+				a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", p.job.Id, p.job.GetOwner().GetUser()))
+				continue
+			}
+			one(p)
+		}
+	}
+	return a.done()
+}
+
+// Requeued is a job's return into the queue at a time: it begins RequeueDelayS after it was told to stop, held if so wished.
+func Requeued(j *projections.Job, stopped int64, hold bool, now int64) *events.Requeued {
+	r := &events.Requeued{Job: j.Id, Run: j.Run, BeginUs: stopped + RequeueDelayS*1_000_000, Priority: priorityOf(j.Family(), j.Spec), Reason: events.Reason_BEGIN_TIME}
+	if r.BeginUs <= now {
+		r.BeginUs, r.Reason = 0, events.Reason_NONE
+	}
+	if hold {
+		r.Hold, r.Priority, r.Reason = events.HoldKind_HELD_USER, 0, events.Reason_JOB_HELD_USER
+	}
+	return r
+}
+
+// suspend and resume stop and continue the processes of running jobs; administrators only, as in Slurm.
+func (d *Desk) suspend(m *events.Select) []*events.Fact {
+	return d.pause(m, events.JobState_RUNNING, func(j *projections.Job) *events.Fact {
+		return &events.Fact{Kind: &events.Fact_Suspended{Suspended: &events.Suspended{Job: j.Id, Run: j.Run}}}
+	})
+}
+
+func (d *Desk) resume(m *events.Select) []*events.Fact {
+	return d.pause(m, events.JobState_SUSPENDED, func(j *projections.Job) *events.Fact {
+		return &events.Fact{Kind: &events.Fact_Resumed{Resumed: &events.Resumed{Job: j.Id, Run: j.Run}}}
+	})
+}
+
+func (d *Desk) pause(m *events.Select, from events.JobState, fact func(*projections.Job) *events.Fact) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	if !d.admin() {
+		return d.refused(refuse(events.Code_ACCESS_DENIED, "only an administrator may suspend and resume jobs"))
+	}
+	a := &act{d: d}
+	a.each(m.Targets, false, func(p part) {
+		if p.job.State != from || p.job.Stop != nil || p.job.Completing {
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is %s, not %s", p.job.Id, p.job.State.Word(), from.Word()))
+			return
+		}
+		a.did(fact(p.job))
+		a.touched++
+	})
+	return a.done()
+}

@@ -1,0 +1,474 @@
+package admit
+
+import (
+	"slices"
+	"strings"
+
+	"stint/events"
+	"stint/projections"
+	"stint/scheduler/place"
+	"stint/scheduler/rank"
+)
+
+// What the configuration leaves out.
+const (
+	defaultMaxArraySize = 1001
+	defaultMaxJobCount  = 10_000
+)
+
+// submit judges a submission: the specification with every default applied becomes a job, or it is refused.
+func (d *Desk) submit(m *events.Submit) []*events.Fact {
+	if len(m.Components) == 0 {
+		return d.refused(refuse(events.Code_MALFORMED, "the submission holds no job"))
+	}
+	if len(m.Components) > 1 {
+		return d.refused(refuse(events.Code_UNSUPPORTED, "heterogeneous jobs are not supported; submit the %d parts as jobs of their own", len(m.Components)))
+	}
+	if d.item.Intent.Ids != 1 {
+		return d.refused(refuse(events.Code_MALFORMED, "the submission of one job takes %d ids", d.item.Intent.Ids))
+	}
+	spec := m.Components[0].CloneVT()
+	if r := d.complete(spec); r != nil {
+		return d.refused(r)
+	}
+	a := &events.Admitted{
+		Intent: d.ref(), Job: d.item.FirstId, Spec: spec,
+		Owner: &events.Owner{Uid: d.who.Uid, Gid: d.who.Gid, User: d.who.User, Group: d.who.Group, Groups: d.who.Groups},
+	}
+	switch {
+	case spec.Hold:
+		a.Hold = events.HoldKind_HELD_USER
+	case spec.HasPriority && spec.Priority == 0:
+		a.Hold = events.HoldKind_HELD_ADMIN
+	default:
+		a.Priority = priorityOf(d.item.FirstId, spec)
+	}
+	return []*events.Fact{{Kind: &events.Fact_Admitted{Admitted: a}}}
+}
+
+// priorityOf is the priority of a job that is not held.
+func priorityOf(id uint32, spec *events.JobSpec) uint32 {
+	if spec.GetHasPriority() && spec.GetPriority() > 0 {
+		return spec.GetPriority()
+	}
+	return rank.Initial(id, spec.GetNice())
+}
+
+// complete checks a submitted specification and fills in what it leaves out.
+func (d *Desk) complete(spec *events.JobSpec) *refusal {
+	cfg := d.r.Config()
+	if d.r.ConfigSeq() == 0 {
+		return refuse(events.Code_INVALID_CONFIG, "this cluster has no configuration yet; an administrator has to start it with one")
+	}
+	most := int(cfg.MaxJobCount)
+	if most == 0 {
+		most = defaultMaxJobCount
+	}
+	if n := d.r.Counts().Jobs; n >= most {
+		return refuse(events.Code_QUEUE_FULL, "the cluster keeps %d jobs, as many as MaxJobCount allows; submit again when some have ended", n)
+	}
+	for _, check := range []func(*events.JobSpec) *refusal{
+		d.sizes, unsupported, d.rights, d.partitions, d.array, d.times, d.memory, d.choices, d.feasible,
+	} {
+		if r := check(spec); r != nil {
+			return r
+		}
+	}
+	return d.dependencies(d.item.FirstId, spec.Dependencies)
+}
+
+// sizes holds every field a user can make long to its limit.
+func (d *Desk) sizes(s *events.JobSpec) *refusal {
+	if r := texts(MaxText, "the job name", s.Name, "the account", s.Account, "the partition", s.Partition, "the QOS", s.Qos,
+		"the working directory", s.WorkDir, "the input file name", s.StdIn, "the output file name", s.StdOut,
+		"the error file name", s.StdErr, "the command", s.Command, "the submitting host", s.SubmitHost,
+		"the constraint", s.Constraint, "the comment", s.Comment, "the wckey", s.Wckey, "the mail user", s.MailUser,
+		"the administrator's comment", s.AdminComment, "the extra text", s.Extra, "the distribution", s.Distribution,
+		"the licences", s.Licenses, "the reservation", s.Reservation, "the dependencies", s.DependencyText, "the array", s.Array.GetText()); r != nil {
+		return r
+	}
+	if r := texts(MaxList, "the node list", s.NodeList, "the list of excluded nodes", s.Exclude, "the submit line", s.SubmitLine, "the exported environment", s.Export); r != nil {
+		return r
+	}
+	if len(s.Args) > MaxArgs {
+		return refuse(events.Code_MALFORMED, "the script has %d arguments, at most %d are taken", len(s.Args), MaxArgs)
+	}
+	bytes := 0
+	for _, a := range s.Args {
+		bytes += len(a)
+	}
+	switch {
+	case bytes > MaxArgBytes:
+		return refuse(events.Code_MALFORMED, "the arguments of the script have %d bytes, at most %d are taken", bytes, MaxArgBytes)
+	case len(s.Gres) > MaxGres:
+		return refuse(events.Code_INVALID_GRES, "the job asks for %d kinds of resources, at most %d are taken", len(s.Gres), MaxGres)
+	case len(s.Rlimits) > MaxRlimits:
+		return refuse(events.Code_MALFORMED, "the job carries %d resource limits, at most %d are taken", len(s.Rlimits), MaxRlimits)
+	case !s.Interactive && s.Script == nil:
+		return refuse(events.Code_MALFORMED, "the job has no script")
+	case s.Interactive && s.Array != nil:
+		return refuse(events.Code_INVALID_ARRAY, "an interactive allocation cannot be an array")
+	}
+	return nil
+}
+
+// unsupported refuses what is asked for and not built, so that nothing is accepted and then ignored.
+func unsupported(s *events.JobSpec) *refusal {
+	for _, u := range []struct {
+		asked bool
+		what  string
+	}{
+		{s.TasksPerSocket > 0, "tasks per socket; use tasks per node or per core"},
+		{s.Exclusive == events.Exclusive_EXCLUSIVE_USER, "nodes shared with jobs of the same user only; use --exclusive"},
+		{s.TimeMinS > 0, "a minimum time; give the time limit that the job needs"},
+		{s.Reboot, "rebooting nodes before a job"},
+		{s.Switches != "", "a number of switches; ask for consecutive nodes with --contiguous"},
+		{len(s.TresPerTask) > 0, "TRES per task; use CPUs and GPUs per task"},
+		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},
+	} {
+		if u.asked {
+			return refuse(events.Code_UNSUPPORTED, "not supported: %s", u.what)
+		}
+	}
+	if s.Licenses != "" {
+		return refuse(events.Code_INVALID_LICENSE, "no licences are configured, so %q cannot be had", s.Licenses)
+	}
+	if s.Reservation != "" {
+		return refuse(events.Code_INVALID_RESERVATION, "there is no reservation %q", s.Reservation)
+	}
+	return nil
+}
+
+// rights refuses what only an administrator may ask for.
+func (d *Desk) rights(s *events.JobSpec) *refusal {
+	cfg := d.r.Config()
+	switch {
+	case d.who.Uid == 0 && cfg.DisableRootJobs:
+		return refuse(events.Code_ROOT_DENIED, "this cluster takes no jobs of root (DisableRootJobs)")
+	case d.admin():
+		return nil
+	case s.HasPriority && s.Priority != 0:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set a priority; use --nice to stand back")
+	case s.Nice < 0:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may use a negative nice value (%d)", s.Nice)
+	case s.AdminComment != "":
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set the administrator's comment")
+	}
+	if s.HasPriority { // 0: the user's way to hold
+		s.Hold, s.HasPriority = true, false
+	}
+	return nil
+}
+
+// partitions resolves the partitions and asks whether the author may use them.
+func (d *Desk) partitions(s *events.JobSpec) *refusal {
+	if s.Partition == "" {
+		p := d.r.DefaultPartition()
+		if p == nil {
+			return refuse(events.Code_INVALID_PARTITION, "no partition is given and none is the default; use --partition")
+		}
+		s.Partition = p.Name
+	}
+	names, r := d.partitionList(s.Partition)
+	if r != nil {
+		return r
+	}
+	for _, name := range names {
+		if r := d.mayUse(d.r.Partition(name), s.Account, s.Qos); r != nil {
+			return r
+		}
+	}
+	s.Partition = strings.Join(names, ",")
+	return nil
+}
+
+// partitionList reads a comma separated list of partitions that exist, each once.
+func (d *Desk) partitionList(text string) ([]string, *refusal) {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if d.r.Partition(name) == nil {
+			return nil, refuse(events.Code_INVALID_PARTITION, "invalid partition specified: %.100s", name)
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if len(names) > MaxPartitions {
+			return nil, refuse(events.Code_INVALID_PARTITION, "the job names more than %d partitions", MaxPartitions)
+		}
+	}
+	return names, nil
+}
+
+// mayUse asks whether the author may submit to a partition.
+func (d *Desk) mayUse(p *events.PartitionDef, account, qos string) *refusal {
+	switch p.State {
+	case events.PartitionState_PARTITION_DRAIN, events.PartitionState_PARTITION_INACTIVE_STATE:
+		return refuse(events.Code_PARTITION_DOWN, "partition %s takes no new jobs now", p.Name)
+	}
+	switch {
+	case d.who.Uid == 0 && p.DisableRootJobs:
+		return refuse(events.Code_ROOT_DENIED, "partition %s takes no jobs of root (DisableRootJobs)", p.Name)
+	case p.RequireReservation:
+		return refuse(events.Code_INVALID_RESERVATION, "partition %s takes only jobs with a reservation", p.Name)
+	case d.admin():
+		return nil
+	case p.RootOnly:
+		return refuse(events.Code_PARTITION_ACCESS, "partition %s takes only jobs of administrators (RootOnly)", p.Name)
+	case len(p.AllowGroups) > 0 && !d.inGroup(p.AllowGroups):
+		return refuse(events.Code_PARTITION_ACCESS, "partition %s is for members of %s, and %s is in none of them", p.Name, strings.Join(p.AllowGroups, ", "), d.who.User)
+	case len(p.AllowAccounts) > 0 && !slices.Contains(p.AllowAccounts, account),
+		len(p.AllowAccounts) == 0 && slices.Contains(p.DenyAccounts, account):
+		return refuse(events.Code_INVALID_ACCOUNT, "account %q may not use partition %s", account, p.Name)
+	case len(p.AllowQos) > 0 && !slices.Contains(p.AllowQos, qos),
+		len(p.AllowQos) == 0 && slices.Contains(p.DenyQos, qos):
+		return refuse(events.Code_INVALID_QOS, "QOS %q may not use partition %s", qos, p.Name)
+	}
+	return nil
+}
+
+func (d *Desk) inGroup(allowed []string) bool {
+	for _, g := range allowed {
+		if g == d.who.Group || slices.Contains(d.who.GroupNames, g) {
+			return true
+		}
+	}
+	return false
+}
+
+// array checks the indices of an array.
+func (d *Desk) array(s *events.JobSpec) *refusal {
+	if s.Array == nil {
+		return nil
+	}
+	most := d.r.Config().MaxArraySize
+	if most == 0 {
+		most = defaultMaxArraySize
+	}
+	last, any := events.Words(s.Array.Tasks).Last()
+	switch {
+	case !any:
+		return refuse(events.Code_INVALID_ARRAY, "the array has no task")
+	case last >= most:
+		return refuse(events.Code_INVALID_ARRAY, "array index %d is too high: MaxArraySize allows 0 to %d", last, int64(most)-1)
+	}
+	s.Array.Tasks = s.Array.Tasks[:last/64+1]
+	return nil
+}
+
+// times fills in the time limit and checks the times that are given.
+func (d *Desk) times(s *events.JobSpec) *refusal {
+	cfg := d.r.Config()
+	names := strings.Split(s.Partition, ",")
+	if s.TimeLimitS == 0 {
+		s.TimeLimitS = defaultLimit(cfg, d.r.Partition(names[0]))
+	}
+	if cfg.EnforcePartLimitsAll || cfg.EnforcePartLimitsAny {
+		within, first := 0, (*refusal)(nil)
+		for _, name := range names {
+			p := d.r.Partition(name)
+			r := limitsOf(p, s)
+			if r == nil {
+				within++
+			} else if first == nil {
+				first = r
+			}
+		}
+		if within == 0 || cfg.EnforcePartLimitsAll && within < len(names) {
+			return first
+		}
+	}
+	if s.DeadlineUs != 0 {
+		if s.DeadlineUs <= d.now {
+			return refuse(events.Code_INVALID_TIME_LIMIT, "the deadline has passed")
+		}
+		if s.TimeLimitS != events.Unlimited && max(d.now, s.BeginUs)+int64(s.TimeLimitS)*1_000_000 > s.DeadlineUs {
+			return refuse(events.Code_INVALID_TIME_LIMIT, "the job could not end before its deadline: its time limit is %d seconds", s.TimeLimitS)
+		}
+	}
+	if s.BeginUs < 0 || s.DeadlineUs < 0 {
+		return refuse(events.Code_MALFORMED, "a time before 1970 is given")
+	}
+	return nil
+}
+
+// defaultLimit is the time limit of a job that gives none, in seconds.
+func defaultLimit(cfg *events.Config, p *events.PartitionDef) uint32 {
+	for _, limit := range []uint32{p.GetDefaultTimeS(), cfg.GetDefaultTimeS(), p.GetMaxTimeS()} {
+		if limit != 0 {
+			return limit
+		}
+	}
+	return events.Unlimited
+}
+
+// MaxTime is the longest time limit that a partition lets start, in seconds; events.Unlimited if there is none.
+func MaxTime(p *events.PartitionDef) uint32 {
+	if p.GetMaxTimeS() == 0 {
+		return events.Unlimited
+	}
+	return p.GetMaxTimeS()
+}
+
+// limitsOf asks whether a job is within a partition's limits, where these are enforced at submission.
+func limitsOf(p *events.PartitionDef, s *events.JobSpec) *refusal {
+	most := p.MaxNodes
+	if most == 0 {
+		most = events.Unlimited
+	}
+	switch {
+	case s.TimeLimitS > MaxTime(p):
+		return refuse(events.Code_INVALID_TIME_LIMIT, "the time limit of %s is above the %s that partition %s allows", minutes(s.TimeLimitS), minutes(MaxTime(p)), p.Name)
+	case s.MinNodes > most:
+		return refuse(events.Code_INVALID_NODE_COUNT, "%d nodes are more than the %d that partition %s allows", s.MinNodes, most, p.Name)
+	case s.MaxNodes > 0 && s.MaxNodes < p.MinNodes:
+		return refuse(events.Code_INVALID_NODE_COUNT, "%d nodes are fewer than the %d that partition %s asks for", s.MaxNodes, p.MinNodes, p.Name)
+	}
+	return nil
+}
+
+// choices resolves what the submitter left to the configuration.
+func (d *Desk) choices(s *events.JobSpec) *refusal {
+	if s.Requeue == events.Choice_CHOICE_DEFAULT {
+		s.Requeue = events.Choice_CHOICE_NO
+		if d.r.Config().JobRequeue {
+			s.Requeue = events.Choice_CHOICE_YES
+		}
+	}
+	if s.Interactive {
+		s.Requeue = events.Choice_CHOICE_NO
+	}
+	if s.KillOnInvalidDependency && s.KeepOnInvalidDependency {
+		return refuse(events.Code_MALFORMED, "the job is to be both ended and kept when a dependency can never be met")
+	}
+	return nil
+}
+
+// memory fills in the memory that a job takes without saying so, and holds it to the configured limits.
+func (d *Desk) memory(s *events.JobSpec) *refusal {
+	cfg := d.r.Config()
+	p := d.r.Partition(strings.Split(s.Partition, ",")[0])
+	if s.MemPerNodeMib == 0 && s.MemPerCpuMib == 0 && s.MemPerGpuMib == 0 && !s.MemAll {
+		switch {
+		case p.GetDefMemPerCpuMib() > 0:
+			s.MemPerCpuMib = p.DefMemPerCpuMib
+		case p.GetDefMemPerNodeMib() > 0:
+			s.MemPerNodeMib = p.DefMemPerNodeMib
+		case cfg.DefMemPerCpuMib > 0:
+			s.MemPerCpuMib = cfg.DefMemPerCpuMib
+		case cfg.DefMemPerNodeMib > 0:
+			s.MemPerNodeMib = cfg.DefMemPerNodeMib
+		case cfg.SelectMemory:
+			s.MemAll = true
+		}
+	}
+	perCPU, perNode := first(p.GetMaxMemPerCpuMib(), cfg.MaxMemPerCpuMib), first(p.GetMaxMemPerNodeMib(), cfg.MaxMemPerNodeMib)
+	if perNode > 0 && s.MemPerNodeMib > perNode {
+		return refuse(events.Code_INVALID_MEMORY, "%d MiB on each node are more than the %d that MaxMemPerNode allows", s.MemPerNodeMib, perNode)
+	}
+	if perCPU > 0 && s.MemPerCpuMib > perCPU {
+		// More memory for a CPU than one may have means more CPUs for a task.
+		times := (s.MemPerCpuMib + perCPU - 1) / perCPU
+		if times > place.MaxCount {
+			return refuse(events.Code_INVALID_MEMORY, "%d MiB for each CPU are more than any machine has", s.MemPerCpuMib)
+		}
+		s.CpusPerTask = max(s.CpusPerTask, 1) * uint32(times)
+		s.MemPerCpuMib = (s.MemPerCpuMib + times - 1) / times
+	}
+	return nil
+}
+
+func first(a, b uint64) uint64 {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+// feasible asks whether the cluster as configured could ever run the job, and if not, what it has not got.
+func (d *Desk) feasible(s *events.JobSpec) *refusal {
+	board := d.idle()
+	q, problem := d.shapes.Of(s)
+	if problem != nil {
+		return fromProblem(problem)
+	}
+	if r := d.namesExist(q); r != nil {
+		return r
+	}
+	var why string
+	for name := range strings.SplitSeq(s.Partition, ",") {
+		if board.PartitionSize(name) == 0 {
+			why = "partition " + name + " has no nodes"
+			continue
+		}
+		if board.Fits(q, name) {
+			return nil
+		}
+		if why == "" {
+			why = board.Lacks(q, name)
+		}
+	}
+	return refuse(events.Code_NODE_CONFIG_UNAVAILABLE, "no set of nodes could ever run this job: %s", why)
+}
+
+// namesExist asks whether the features, resources and nodes that a request names exist at all.
+func (d *Desk) namesExist(q *place.Request) *refusal {
+	var missing string
+	q.Constraint.Features(func(name string) {
+		if missing == "" && !slices.ContainsFunc(d.nodes, func(n *projections.Node) bool { return slices.Contains(n.GetDef().GetFeatures(), name) }) {
+			missing = name
+		}
+	})
+	if missing != "" {
+		return refuse(events.Code_INVALID_FEATURE, "no node has the feature %q", missing)
+	}
+	for _, g := range q.Gres {
+		if !slices.ContainsFunc(d.nodes, func(n *projections.Node) bool {
+			return slices.ContainsFunc(n.Gres, func(h *projections.NodeGres) bool {
+				return h.Name == g.Name && (g.Type == "" || h.Type == g.Type) && h.Count > 0
+			})
+		}) {
+			if g.Type != "" {
+				return refuse(events.Code_INVALID_GRES, "no node has a %s of type %s", g.Name, g.Type)
+			}
+			return refuse(events.Code_INVALID_GRES, "no node has a %s", g.Name)
+		}
+	}
+	for _, list := range [][]string{q.NodeList, q.Exclude} {
+		for _, name := range list {
+			if d.r.Node(name) == nil {
+				return refuse(events.Code_INVALID_NODE, "there is no node %.100q", name)
+			}
+		}
+	}
+	return nil
+}
+
+// dependencies checks what a job waits for. Jobs that are not known count as over, as Slurm has it.
+func (d *Desk) dependencies(id uint32, list []*events.Dependency) *refusal {
+	if len(list) > MaxDependencies {
+		return refuse(events.Code_INVALID_DEPENDENCY, "the job waits for %d others, at most %d are taken", len(list), MaxDependencies)
+	}
+	for _, dep := range list {
+		switch dep.Kind {
+		case events.DependencyKind_SINGLETON:
+			continue
+		case events.DependencyKind_AFTER, events.DependencyKind_AFTER_OK, events.DependencyKind_AFTER_NOT_OK, events.DependencyKind_AFTER_ANY,
+			events.DependencyKind_AFTER_CORR:
+		case events.DependencyKind_AFTER_BURST_BUFFER:
+			return refuse(events.Code_UNSUPPORTED, "not supported: waiting for a burst buffer")
+		default:
+			return refuse(events.Code_INVALID_DEPENDENCY, "the kind %d of a dependency is not known", dep.Kind)
+		}
+		switch {
+		case dep.Job == 0:
+			return refuse(events.Code_INVALID_DEPENDENCY, "a dependency names no job")
+		case dep.Job == id:
+			return refuse(events.Code_INVALID_DEPENDENCY, "job %d cannot wait for itself", id)
+		case dep.DelayMin > 366*24*60:
+			return refuse(events.Code_INVALID_DEPENDENCY, "a delay of %d minutes is more than a year", dep.DelayMin)
+		case dep.HasTask && d.r.Array(dep.Job) == nil && d.r.Job(dep.Job) != nil:
+			return refuse(events.Code_INVALID_DEPENDENCY, "job %d is no array, so it has no task %d", dep.Job, dep.Task)
+		}
+	}
+	return nil
+}

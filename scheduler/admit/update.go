@@ -1,0 +1,313 @@
+package admit
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"stint/events"
+	"stint/projections"
+)
+
+// updateJob changes jobs. What a user may change is what makes the job more modest or says more about it; the rest is an
+// administrator's.
+func (d *Desk) updateJob(m *events.UpdateJob) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	if r := d.updateSizes(m); r != nil {
+		return d.refused(r)
+	}
+	a := &act{d: d}
+	a.each(m.Targets, false, func(p part) {
+		change, r := d.change(p, m)
+		if r != nil {
+			a.fail(p.job.Id, r)
+			return
+		}
+		a.did(&events.Fact{Kind: &events.Fact_Updated{Updated: &events.Updated{Job: p.job.Id, Change: change, ByUid: d.who.Uid}}})
+		a.touched++
+	})
+	return a.done()
+}
+
+func str(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func (d *Desk) updateSizes(m *events.UpdateJob) *refusal {
+	if r := texts(MaxText, "the partition", str(m.Partition), "the job name", str(m.Name), "the comment", str(m.Comment), "the account", str(m.Account),
+		"the QOS", str(m.Qos), "the administrator's comment", str(m.AdminComment), "the features", str(m.Features), "the wckey", str(m.Wckey),
+		"the mail user", str(m.MailUser), "the output file name", str(m.StdOut), "the error file name", str(m.StdErr), "the input file name", str(m.StdIn)); r != nil {
+		return r
+	}
+	return texts(MaxList, "the node list", str(m.NodeList), "the list of excluded nodes", str(m.Exclude))
+}
+
+// change is what an update comes to for one job: values in full (no +N), for this record alone.
+func (d *Desk) change(p part, m *events.UpdateJob) (*events.UpdateJob, *refusal) {
+	j := p.job
+	u := m.CloneVT()
+	u.Targets = nil
+	if p.hasTasks {
+		u.Targets = []*events.Target{{Job: j.Id, Tasks: p.tasks, HasTasks: true}}
+	}
+	for _, check := range []func(*projections.Job, *events.UpdateJob) *refusal{d.changeState, d.changeLimit, d.changeRights, d.changePlace, d.changeDependencies} {
+		if r := check(j, u); r != nil {
+			return nil, r
+		}
+	}
+	return u, nil
+}
+
+// changeState refuses, for a job that has started, what can no longer matter.
+func (d *Desk) changeState(j *projections.Job, u *events.UpdateJob) *refusal {
+	if j.Waits() {
+		return nil
+	}
+	for _, f := range []struct {
+		set  bool
+		what string
+	}{
+		{u.Partition != nil, "the partition"}, {u.Priority != nil, "the priority"}, {u.Nice != nil, "the nice value"},
+		{u.BeginUs != nil, "the begin time"}, {u.SetDependencies, "the dependencies"}, {u.Account != nil, "the account"},
+		{u.Qos != nil, "the QOS"}, {u.Features != nil, "the features"}, {u.NodeList != nil, "the node list"},
+		{u.Exclude != nil, "the excluded nodes"}, {u.MinNodes != nil || u.MaxNodes != nil, "the number of nodes"},
+		{u.Tasks != nil, "the number of tasks"}, {u.MemPerNodeMib != nil || u.MemPerCpuMib != nil, "the memory"},
+		{u.StdOut != nil || u.StdErr != nil || u.StdIn != nil, "the file names"},
+	} {
+		if f.set {
+			return refuse(events.Code_BAD_STATE, "job %d has started; %s can be changed only while it waits", j.Id, f.what)
+		}
+	}
+	return nil
+}
+
+// changeLimit makes the time limit absolute and holds it to who may raise it how far.
+func (d *Desk) changeLimit(j *projections.Job, u *events.UpdateJob) *refusal {
+	if u.TimeLimitAddS != nil {
+		if u.TimeLimitS != nil {
+			return refuse(events.Code_INVALID_TIME_LIMIT, "a time limit and a change of it are given at once")
+		}
+		limit := int64(j.LimitS)
+		if j.LimitS != events.Unlimited {
+			limit += int64(*u.TimeLimitAddS)
+		}
+		if limit <= 0 || limit > math.MaxUint32 {
+			return refuse(events.Code_INVALID_TIME_LIMIT, "changed by %d seconds, the time limit of job %d would be none", *u.TimeLimitAddS, j.Id)
+		}
+		u.TimeLimitS, u.TimeLimitAddS = new(uint32), nil
+		*u.TimeLimitS = uint32(limit)
+	}
+	if u.TimeLimitS == nil {
+		return nil
+	}
+	if *u.TimeLimitS == 0 {
+		*u.TimeLimitS = MaxTime(d.r.Partition(j.Partition))
+	}
+	if *u.TimeLimitS > j.LimitS && !d.admin() {
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may raise the time limit of job %d above its %s", j.Id, minutes(j.LimitS))
+	}
+	return nil
+}
+
+func (d *Desk) changeRights(j *projections.Job, u *events.UpdateJob) *refusal {
+	if u.ArrayThrottle != nil && j.ArrayId == 0 {
+		return refuse(events.Code_INVALID_ARRAY, "job %d is no array, so it has no limit of running tasks", j.Id)
+	}
+	if u.Priority != nil && *u.Priority == 0 {
+		return refuse(events.Code_UNSUPPORTED, "a priority of 0 means held: use hold")
+	}
+	if u.Priority != nil && j.Hold != events.HoldKind_NOT_HELD {
+		return refuse(events.Code_BAD_STATE, "job %d is held: release it before its priority is set", j.Id)
+	}
+	if u.Nice != nil && u.Priority == nil && j.Hold == events.HoldKind_NOT_HELD && !j.Spec.GetHasPriority() {
+		// Standing further back is what nice is for: the priority moves with it.
+		spec := &events.JobSpec{Nice: *u.Nice}
+		if p := priorityOf(j.Family(), spec); p != j.Priority && (p < j.Priority || d.admin()) {
+			u.Priority = &p
+		}
+	}
+	if d.admin() {
+		return nil
+	}
+	switch {
+	case u.Priority != nil && *u.Priority > j.Priority:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may raise the priority of job %d above its %d", j.Id, j.Priority)
+	case u.Nice != nil && *u.Nice < j.Spec.GetNice():
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may lower the nice value of job %d below its %d", j.Id, j.Spec.GetNice())
+	case u.AdminComment != nil:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set the administrator's comment")
+	}
+	return nil
+}
+
+// changePlace checks what decides where the job may run, as a submission would be checked.
+func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
+	if u.Partition == nil && u.Features == nil && u.NodeList == nil && u.Exclude == nil && u.MinNodes == nil && u.MaxNodes == nil &&
+		u.Tasks == nil && u.MemPerNodeMib == nil && u.MemPerCpuMib == nil && u.Account == nil && u.Qos == nil {
+		return nil
+	}
+	spec := j.Spec.CloneVT()
+	if u.Account != nil {
+		spec.Account = *u.Account
+	}
+	if u.Qos != nil {
+		spec.Qos = *u.Qos
+	}
+	if u.Partition != nil {
+		spec.Partition = *u.Partition
+	}
+	names, r := d.partitionList(spec.Partition)
+	if r != nil {
+		return r
+	}
+	if u.Partition != nil || u.Account != nil || u.Qos != nil {
+		for _, name := range names {
+			if r := d.mayUse(d.r.Partition(name), spec.Account, spec.Qos); r != nil {
+				return r
+			}
+		}
+	}
+	spec.Partition = strings.Join(names, ",")
+	if u.Partition != nil {
+		*u.Partition = spec.Partition
+	}
+	for _, f := range []struct {
+		to   *string
+		from *string
+	}{{&spec.Constraint, u.Features}, {&spec.NodeList, u.NodeList}, {&spec.Exclude, u.Exclude}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	for _, f := range []struct {
+		to   *uint32
+		from *uint32
+	}{{&spec.MinNodes, u.MinNodes}, {&spec.MaxNodes, u.MaxNodes}, {&spec.Tasks, u.Tasks}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if u.MemPerNodeMib != nil && u.MemPerCpuMib != nil {
+		return refuse(events.Code_INVALID_MEMORY, "memory is given both per node and per CPU")
+	}
+	if u.MemPerNodeMib != nil {
+		spec.MemPerNodeMib, spec.MemPerCpuMib, spec.MemAll = *u.MemPerNodeMib, 0, *u.MemPerNodeMib == 0
+	}
+	if u.MemPerCpuMib != nil {
+		spec.MemPerCpuMib, spec.MemPerNodeMib, spec.MemAll = *u.MemPerCpuMib, 0, false
+	}
+	return d.feasible(spec)
+}
+
+// reachLimit bounds the search for circles among dependencies.
+const reachLimit = 10_000
+
+// changeDependencies checks new dependencies: none may lead back to the job, or neither would ever start.
+func (d *Desk) changeDependencies(j *projections.Job, u *events.UpdateJob) *refusal {
+	if !u.SetDependencies {
+		return nil
+	}
+	if r := d.dependencies(j.Id, u.Dependencies); r != nil {
+		return r
+	}
+	family := j.Family()
+	seen := map[uint32]bool{}
+	var next []uint32
+	push := func(list []*events.Dependency) {
+		for _, dep := range list {
+			if dep.Job != 0 && !seen[dep.Job] {
+				seen[dep.Job] = true
+				next = append(next, dep.Job)
+			}
+		}
+	}
+	push(u.Dependencies)
+	for len(next) > 0 {
+		id := next[len(next)-1]
+		next = next[:len(next)-1]
+		if id == j.Id || id == family {
+			return refuse(events.Code_INVALID_DEPENDENCY, "job %d would wait for a job that waits for it", j.Id)
+		}
+		if len(seen) > reachLimit {
+			return refuse(events.Code_INVALID_DEPENDENCY, "more than %d jobs hang together by dependencies", reachLimit)
+		}
+		if other := d.r.Job(id); other != nil && other.Waits() {
+			push(other.Spec.GetDependencies())
+		}
+	}
+	return nil
+}
+
+// updateNode takes nodes out of service, puts them back, or describes them otherwise. Administrators only.
+func (d *Desk) updateNode(m *events.UpdateNode) []*events.Fact {
+	if !d.admin() {
+		return d.refused(refuse(events.Code_ACCESS_DENIED, "only an administrator may change nodes"))
+	}
+	if r := texts(MaxText, "the reason", str(m.Reason), "the features", str(m.Features), "the comment", str(m.Comment)); r != nil {
+		return d.refused(r)
+	}
+	names, r := d.nodeNames(m.Nodes)
+	if r != nil {
+		return d.refused(r)
+	}
+	switch m.Order {
+	case events.NodeOrder_NODE_DRAIN, events.NodeOrder_NODE_DOWN, events.NodeOrder_NODE_FAIL_ORDER:
+		if strings.TrimSpace(str(m.Reason)) == "" {
+			return d.refused(refuse(events.Code_MALFORMED, "say why: a reason is needed to take a node out of service"))
+		}
+	case events.NodeOrder_NODE_KEEP, events.NodeOrder_NODE_RESUME, events.NodeOrder_NODE_UNDRAIN, events.NodeOrder_NODE_IDLE:
+	default:
+		return d.refused(refuse(events.Code_UNSUPPORTED, "this controller does not know the order %d for a node", m.Order))
+	}
+	a := &act{d: d}
+	for _, name := range names {
+		n := d.r.Node(name)
+		switch {
+		case n == nil:
+			r := refuse(events.Code_INVALID_NODE, "there is no node %.100q", name)
+			if a.first == nil {
+				a.first = r
+			}
+			if len(a.failed) < MaxVerdicts {
+				a.failed = append(a.failed, &events.Verdict{Name: name, Code: r.code, Text: r.text})
+			}
+			continue
+		case m.Order == events.NodeOrder_NODE_RESUME && !n.Drain && !n.Down && !n.Fail && !n.Lost && m.Reason == nil && m.Features == nil && m.Comment == nil && m.Weight == nil:
+			a.touched++ // in service as it is
+			continue
+		}
+		change := &events.UpdateNode{Features: m.Features, Comment: m.Comment, Weight: m.Weight}
+		a.did(&events.Fact{Kind: &events.Fact_NodeChanged{NodeChanged: &events.NodeChanged{Node: name, Order: m.Order, Reason: str(m.Reason), ByUid: d.who.Uid, Change: change}}})
+		a.touched++
+	}
+	return a.done()
+}
+
+// nodeNames expands a list of nodes, each once.
+func (d *Desk) nodeNames(text string) ([]string, *refusal) {
+	if strings.EqualFold(text, "ALL") {
+		var names []string
+		for _, n := range d.r.Nodes() {
+			names = append(names, n.Name)
+		}
+		return names, nil
+	}
+	names, r := expand(text)
+	if r != nil {
+		return nil, r
+	}
+	if len(names) == 0 {
+		return nil, refuse(events.Code_INVALID_NODE, "no node is named")
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(names, func(n string) bool {
+		again := seen[n]
+		seen[n] = true
+		return again
+	}), nil
+}

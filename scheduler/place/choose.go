@@ -1,0 +1,395 @@
+package place
+
+import (
+	"slices"
+
+	"stint/events"
+)
+
+// eligible is the nodes of a partition that a request may have, whatever is free on them.
+type eligible struct {
+	// alternatives holds a list of nodes, in the order of the configuration, for each alternative of the constraint.
+	alternatives [][]int32
+	required     []int32  // the nodes the job names
+	unavailable  []string // nodes it names that cannot be used now
+}
+
+// eligibleNodes works out, once for each kind of request, which usable nodes of a partition come into question.
+func (b *Board) eligibleNodes(q *Request, p *partition) *eligible {
+	key := p.def.Name + "\x00" + q.eligibleKey
+	if e := b.eligible[key]; e != nil {
+		return e
+	}
+	e := &eligible{}
+	excluded := make(map[int32]bool, len(q.Exclude))
+	for _, name := range q.Exclude {
+		if n, ok := b.byName[name]; ok {
+			excluded[n] = true
+		}
+	}
+	for _, name := range q.NodeList {
+		n, ok := b.byName[name]
+		if !ok || excluded[n] || !b.nodes[n].usable || !q.suits(&b.nodes[n]) || !slices.Contains(p.nodes, n) {
+			e.unavailable = append(e.unavailable, name)
+			continue
+		}
+		e.required = append(e.required, n)
+	}
+	alternatives := q.Constraint.Alternatives
+	if len(alternatives) == 0 {
+		alternatives = []*Expr{nil}
+	}
+	for _, expr := range alternatives {
+		list := make([]int32, 0, len(p.nodes))
+		for _, n := range p.nodes {
+			nd := &b.nodes[n]
+			if nd.usable && !excluded[n] && q.suits(nd) && (expr == nil || expr.Holds(nd.features)) {
+				list = append(list, n)
+			}
+		}
+		e.alternatives = append(e.alternatives, list)
+	}
+	b.eligible[key] = e
+	return e
+}
+
+// candidate is a node that has room for at least one task.
+type candidate struct {
+	node  int32
+	tasks int
+	pool  int
+}
+
+// Place finds room for a request on the nodes of a partition, for a job that runs in the window, and returns it without
+// taking it; nil if there is none. The nodes are those that Slurm's default would take: the lowest weight first, and of
+// the runs of consecutive free nodes the smallest that is enough.
+func (b *Board) Place(q *Request, part string, w Window) *events.Allocation {
+	return b.place(q, part, w, nil)
+}
+
+func (b *Board) place(q *Request, part string, w Window, prefer *Board) *events.Allocation {
+	p := b.parts[part]
+	if p == nil {
+		return nil
+	}
+	e := b.eligibleNodes(q, p)
+	if len(e.unavailable) > 0 {
+		return nil
+	}
+	most := min(q.MaxNodes, p.most)
+	if most < q.MinNodes {
+		return nil
+	}
+	for _, list := range e.alternatives {
+		if len(list) < q.MinNodes {
+			continue
+		}
+		if a := b.placeOn(list, e.required, q, p, most, w, prefer); a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+func (b *Board) placeOn(list, required []int32, q *Request, p *partition, most int, w Window, prefer *Board) *events.Allocation {
+	whole := q.Exclusive || p.idle || b.linear
+	r := &b.room
+	cands := make([]candidate, 0, min(len(list), 64))
+	needPool := 0
+	if g := q.pooled(); g != nil {
+		needPool = g.PerJob
+	}
+	tasks, pool := 0, 0
+	for _, i := range list {
+		n := &b.nodes[i]
+		if n.units == 0 || whole && n.jobs > 0 {
+			b.steps++
+			continue
+		}
+		b.look(n, w, r)
+		if t, c := b.capacity(n, q, whole, p, r); t > 0 {
+			cands = append(cands, candidate{i, t, c})
+			tasks = min(tasks+t, MaxCount)
+			pool = min(pool+c, MaxCount)
+		}
+	}
+	if len(cands) < q.MinNodes || tasks < q.Tasks || pool < needPool {
+		return nil
+	}
+	s := selection{b: b, q: q, need: q.MinNodes, most: most, tasks: q.Tasks, pool: needPool}
+	chosen := s.choose(cands, required, p.def.Lln)
+	if chosen == nil {
+		return nil
+	}
+	return b.layOut(chosen, q, whole, w, prefer)
+}
+
+// selection picks nodes among candidates until there are enough nodes, tasks and devices, and not too many nodes.
+type selection struct {
+	b           *Board
+	q           *Request
+	need, most  int // nodes
+	tasks, pool int // still needed are these less what chosen has
+
+	chosen   []candidate
+	haveT    int
+	haveP    int
+	selected map[int32]bool
+}
+
+func (s *selection) enough() bool {
+	return len(s.chosen) >= s.need && s.haveT >= s.tasks && s.haveP >= s.pool
+}
+
+// wanting says whether one more node should be taken.
+func (s *selection) wanting() bool {
+	if len(s.chosen) >= s.most {
+		return false
+	}
+	return !s.enough() || s.q.Spread || s.tasks == 0 && s.pool == 0 && s.most < unlimitedNodes
+}
+
+func (s *selection) add(c candidate) {
+	s.chosen = append(s.chosen, c)
+	s.haveT = min(s.haveT+c.tasks, MaxCount)
+	s.haveP = min(s.haveP+c.pool, MaxCount)
+}
+
+func (s *selection) choose(cands []candidate, required []int32, leastLoaded bool) []candidate {
+	if s.q.Contiguous {
+		return s.contiguous(cands, required)
+	}
+	rest := cands
+	if len(required) > 0 {
+		named := make(map[int32]bool, len(required))
+		for _, n := range required {
+			named[n] = true
+		}
+		rest = nil
+		for _, c := range cands {
+			if named[c.node] {
+				s.add(c)
+			} else {
+				rest = append(rest, c)
+			}
+		}
+		if len(s.chosen) < len(required) {
+			return nil
+		}
+	}
+	base := selection{chosen: slices.Clone(s.chosen), haveT: s.haveT, haveP: s.haveP}
+	if leastLoaded {
+		s.leastLoaded(rest)
+	} else {
+		for _, class := range s.byWeight(rest) {
+			if !s.wanting() {
+				break
+			}
+			s.fromRuns(class)
+		}
+	}
+	if !s.enough() {
+		// The order of taking used up the nodes on small ones. The largest ones are the last resort: if they do not do,
+		// nothing does.
+		s.chosen, s.haveT, s.haveP = base.chosen, base.haveT, base.haveP
+		largest := slices.Clone(rest)
+		slices.SortStableFunc(largest, func(x, y candidate) int {
+			if s.pool > 0 && x.pool != y.pool {
+				return y.pool - x.pool
+			}
+			return y.tasks - x.tasks
+		})
+		for _, c := range largest {
+			if !s.wanting() {
+				break
+			}
+			s.add(c)
+		}
+		if !s.enough() {
+			return nil
+		}
+	}
+	slices.SortFunc(s.chosen, func(x, y candidate) int { return int(x.node) - int(y.node) })
+	return s.chosen
+}
+
+// byWeight splits candidates into classes of equal node weight, lightest first, each in the order given.
+func (s *selection) byWeight(cands []candidate) [][]candidate {
+	same := true
+	for i := 1; i < len(cands); i++ {
+		if s.b.nodes[cands[i].node].weight != s.b.nodes[cands[0].node].weight {
+			same = false
+			break
+		}
+	}
+	if same {
+		return [][]candidate{cands}
+	}
+	sorted := slices.Clone(cands)
+	slices.SortStableFunc(sorted, func(x, y candidate) int {
+		a, b := s.b.nodes[x.node].weight, s.b.nodes[y.node].weight
+		switch {
+		case a < b:
+			return -1
+		case a > b:
+			return 1
+		}
+		return 0
+	})
+	var classes [][]candidate
+	for from := 0; from < len(sorted); {
+		to := from + 1
+		for to < len(sorted) && s.b.nodes[sorted[to].node].weight == s.b.nodes[sorted[from].node].weight {
+			to++
+		}
+		classes = append(classes, sorted[from:to])
+		from = to
+	}
+	return classes
+}
+
+// run is candidates with consecutive places in the configuration.
+type run struct {
+	cands []candidate
+	tasks int
+	pool  int
+	used  bool
+}
+
+func runsOf(cands []candidate) []run {
+	var runs []run
+	for from := 0; from < len(cands); {
+		to := from + 1
+		r := run{tasks: cands[from].tasks, pool: cands[from].pool}
+		for to < len(cands) && cands[to].node == cands[to-1].node+1 {
+			r.tasks = min(r.tasks+cands[to].tasks, MaxCount)
+			r.pool = min(r.pool+cands[to].pool, MaxCount)
+			to++
+		}
+		r.cands = cands[from:to]
+		runs = append(runs, r)
+		from = to
+	}
+	return runs
+}
+
+// fromRuns takes nodes of one weight: from the smallest run that is enough for what is still needed, or else from the
+// largest, again and again.
+func (s *selection) fromRuns(cands []candidate) {
+	runs := runsOf(cands)
+	for s.wanting() {
+		best := -1
+		bestEnough := false
+		for i := range runs {
+			r := &runs[i]
+			if r.used {
+				continue
+			}
+			enough := len(s.chosen)+len(r.cands) >= s.need && s.haveT+r.tasks >= s.tasks && s.haveP+r.pool >= s.pool
+			switch {
+			case best < 0,
+				enough && !bestEnough,
+				enough && bestEnough && len(r.cands) < len(runs[best].cands),
+				!enough && !bestEnough && r.tasks > runs[best].tasks:
+				best, bestEnough = i, enough
+			}
+		}
+		if best < 0 {
+			return
+		}
+		runs[best].used = true
+		for _, c := range runs[best].cands {
+			if !s.wanting() {
+				return
+			}
+			s.add(c)
+		}
+	}
+}
+
+// leastLoaded takes the nodes with the most free CPUs first.
+func (s *selection) leastLoaded(cands []candidate) {
+	sorted := slices.Clone(cands)
+	slices.SortStableFunc(sorted, func(x, y candidate) int {
+		return int(s.b.nodes[y.node].freeCPUs) - int(s.b.nodes[x.node].freeCPUs)
+	})
+	for _, c := range sorted {
+		if !s.wanting() {
+			return
+		}
+		s.add(c)
+	}
+}
+
+// contiguous takes consecutive nodes only: the first stretch that is enough and holds all the nodes the job names.
+func (s *selection) contiguous(cands []candidate, required []int32) []candidate {
+	for _, r := range runsOf(cands) {
+		for from := range r.cands {
+			s.chosen, s.haveT, s.haveP = s.chosen[:0], 0, 0
+			named := 0
+			for _, c := range r.cands[from:] {
+				if !s.wanting() && named == len(required) || len(s.chosen) >= s.most {
+					break
+				}
+				s.add(c)
+				if slices.Contains(required, c.node) {
+					named++
+				}
+			}
+			if s.enough() && named == len(required) {
+				return s.chosen
+			}
+		}
+	}
+	return nil
+}
+
+// layOut spreads tasks (and devices counted for the job) over the chosen nodes, each as full as it can be while one is
+// left for every node to come, and cuts the shares.
+func (b *Board) layOut(chosen []candidate, q *Request, whole bool, w Window, prefer *Board) *events.Allocation {
+	tasks := q.Tasks
+	pool := 0
+	if g := q.pooled(); g != nil {
+		pool = g.PerJob
+	}
+	a := &events.Allocation{}
+	for i, c := range chosen {
+		after := len(chosen) - i - 1
+		t := max(q.TasksPerNode, 1)
+		if q.Tasks > 0 {
+			t = min(c.tasks, tasks-after)
+			tasks -= t
+		}
+		g := 0
+		if pool > 0 {
+			g = min(c.pool, pool-after)
+			pool -= g
+		}
+		n := &b.nodes[c.node]
+		b.look(n, w, &b.room)
+		var later *node
+		if prefer != nil {
+			later = &prefer.nodes[c.node]
+		}
+		s := b.share(n, q, whole, &b.room, t, g, later)
+		if s == nil {
+			return nil
+		}
+		add(a, n.name, s)
+	}
+	return a
+}
+
+// add appends a node's share, joined to the entry before if that is the same.
+func add(a *events.Allocation, name string, s *events.NodeShare) {
+	if k := len(a.Shares); k > 0 {
+		last := a.Shares[k-1]
+		s.Nodes = last.Nodes
+		if s.EqualVT(last) {
+			last.Nodes = append(last.Nodes, name)
+			return
+		}
+	}
+	s.Nodes = []string{name}
+	a.Shares = append(a.Shares, s)
+}

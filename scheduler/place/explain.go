@@ -1,0 +1,241 @@
+package place
+
+import (
+	"fmt"
+
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/projections"
+)
+
+type fitKey struct {
+	q    *Request
+	part *partition
+}
+
+// Fits says whether the request fits on a partition of an idle board, that is: whether it could ever run.
+func (b *Board) Fits(q *Request, part string) bool {
+	p := b.parts[part]
+	if p == nil {
+		return false
+	}
+	key := fitKey{q, p}
+	fits, known := b.fits[key]
+	if !known {
+		fits = b.Place(q, part, Window{To: Forever}) != nil
+		if b.fits == nil {
+			b.fits = map[fitKey]bool{}
+		}
+		b.fits[key] = fits
+	}
+	return fits
+}
+
+// most is the largest that any single node of a list has.
+type most struct {
+	cpus  int
+	mem   int64
+	tmp   int64
+	tasks int
+}
+
+// Lacks says in words what a partition of an idle board has not got for a request that does not fit.
+func (b *Board) Lacks(q *Request, part string) string {
+	p := b.parts[part]
+	if p == nil {
+		return "there is no partition " + part
+	}
+	var m most
+	features, suited, hosts, tasks := 0, 0, 0, 0
+	whole := q.Exclusive || p.idle || b.linear
+	for _, i := range p.nodes {
+		n := &b.nodes[i]
+		m.cpus = max(m.cpus, int(n.cpus))
+		m.mem = max(m.mem, n.mem)
+		m.tmp = max(m.tmp, n.tmp)
+		if len(q.Constraint.Alternatives) > 0 {
+			ok := false
+			for _, e := range q.Constraint.Alternatives {
+				ok = ok || e.Holds(n.features)
+			}
+			if !ok {
+				continue
+			}
+		}
+		features++
+		if !q.suits(n) {
+			continue
+		}
+		suited++
+		b.look(n, Window{To: Forever}, &b.room)
+		if t, _ := b.capacity(n, q, whole, p, &b.room); t > 0 {
+			hosts++
+			tasks = min(tasks+t, MaxCount)
+			m.tasks = max(m.tasks, t)
+		}
+	}
+	e := b.eligibleNodes(q, p)
+	switch {
+	case features == 0:
+		return fmt.Sprintf("no node of partition %s meets the constraint %s", part, q.constraintText)
+	case len(e.unavailable) > 0:
+		return fmt.Sprintf("%s cannot be used by it in partition %s", hostlist.Compress(e.unavailable), part)
+	case suited == 0 && q.TmpMiB > m.tmp:
+		return fmt.Sprintf("it asks for %d MiB of temporary disk on a node, the most in partition %s is %d", q.TmpMiB, part, m.tmp)
+	case suited == 0 && len(q.Gres) > 0:
+		return fmt.Sprintf("no node of partition %s has %s", part, q.gresText())
+	case suited == 0:
+		return fmt.Sprintf("no node of partition %s is built as it asks (sockets, cores, threads)", part)
+	case max(q.CPUsPerTask, q.MinCPUs) > m.cpus && !q.Overcommit:
+		return fmt.Sprintf("it asks for %d CPUs on one node, the most in partition %s is %d", max(q.CPUsPerTask, q.MinCPUs), part, m.cpus)
+	case q.Memory == MemoryPerNode && q.MemoryMiB > m.mem && b.memory:
+		return fmt.Sprintf("it asks for %d MiB on a node, the most in partition %s is %d", q.MemoryMiB, part, m.mem)
+	case hosts == 0 && q.Memory == MemoryPerCPU && b.memory && q.MemoryMiB*int64(max(q.CPUsPerTask, q.MinCPUs)) > m.mem:
+		return fmt.Sprintf("it asks for %d MiB for each of %d CPUs on one node, the most in partition %s is %d MiB", q.MemoryMiB, max(q.CPUsPerTask, q.MinCPUs), part, m.mem)
+	case hosts == 0:
+		return fmt.Sprintf("no node of partition %s has all it asks for at once", part)
+	case hosts < q.MinNodes:
+		return fmt.Sprintf("it asks for %d nodes, partition %s has %d that could serve it", q.MinNodes, part, hosts)
+	case tasks < q.Tasks:
+		return fmt.Sprintf("it asks for %d tasks of %d CPUs, partition %s has room for %d", q.Tasks, q.CPUsPerTask, part, tasks)
+	case q.MaxNodes < hosts && m.tasks*q.MaxNodes < q.Tasks:
+		return fmt.Sprintf("it asks for %d tasks on at most %d nodes, and a node of partition %s takes %d at most", q.Tasks, q.MaxNodes, part, m.tasks)
+	}
+	return fmt.Sprintf("the nodes of partition %s do not have it together", part)
+}
+
+func (q *Request) gresText() string {
+	text := ""
+	for i := range q.Gres {
+		if i > 0 {
+			text += " and "
+		}
+		name := q.Gres[i].Name
+		if q.Gres[i].Type != "" {
+			name += ":" + q.Gres[i].Type
+		}
+		text += fmt.Sprintf("%d %s", q.Gres[i].least(), name)
+	}
+	return text
+}
+
+// Trouble says why a request that does not fit now would not fit either if all running jobs were gone: nodes that are out
+// of service. It returns NONE if it would fit: the job waits for resources.
+func (b *Board) Trouble(q *Request, part string, idle *Board) (events.Reason, string) {
+	p, usableAll := b.parts[part], true
+	if p == nil {
+		return events.Reason_PARTITION_CONFIG, "there is no partition " + part
+	}
+	var out []string
+	for _, i := range p.nodes {
+		if !b.nodes[i].usable {
+			usableAll = false
+			out = append(out, b.nodes[i].name)
+		}
+	}
+	if usableAll {
+		return events.Reason_NONE, ""
+	}
+	e := b.eligibleNodes(q, p)
+	if len(e.unavailable) > 0 {
+		return events.Reason_REQ_NODE_NOT_AVAIL, "UnavailableNodes:" + hostlist.Compress(e.unavailable)
+	}
+	if idle.fitsUsable(q, part, b) {
+		return events.Reason_NONE, ""
+	}
+	return events.Reason_REQ_NODE_NOT_AVAIL, "UnavailableNodes:" + hostlist.Compress(out)
+}
+
+// fitsUsable says whether the request fits on those nodes of an idle board that are usable on another.
+func (b *Board) fitsUsable(q *Request, part string, now *Board) bool {
+	p := b.parts[part]
+	if p == nil {
+		return false
+	}
+	c := b.clone()
+	c.eligible = make(map[string]*eligible)
+	for i := range c.nodes {
+		k, ok := now.byName[c.nodes[i].name]
+		c.nodes[i].usable = ok && now.nodes[k].usable
+	}
+	return c.Place(q, part, Window{To: Forever}) != nil
+}
+
+// Blockers are what is short for a request that does not fit now, with numbers: what is free on usable nodes of the
+// partition against what is needed.
+func (b *Board) Blockers(q *Request, part string) []*projections.Blocker {
+	p := b.parts[part]
+	if p == nil {
+		return nil
+	}
+	var cpus, idle, usable int
+	var mem int64
+	devices := make([]int, len(q.Gres))
+	e := b.eligibleNodes(q, p)
+	seen := map[int32]bool{}
+	for _, list := range e.alternatives {
+		for _, i := range list {
+			if seen[i] {
+				continue
+			}
+			seen[i] = true
+			n := &b.nodes[i]
+			usable++
+			cpus += int(n.freeCPUs)
+			mem += n.memFree
+			if n.jobs == 0 {
+				idle++
+			}
+			for k := range q.Gres {
+				for x := range n.gres {
+					if q.Gres[k].matches(&n.gres[x]) {
+						devices[k] += int(n.gres[x].nfree)
+					}
+				}
+			}
+		}
+	}
+	tasks := max(q.Tasks, q.MinNodes*max(q.TasksPerNode, 1))
+	var out []*projections.Blocker
+	short := func(text string, have, need uint64) {
+		if have < need {
+			out = append(out, &projections.Blocker{Reason: events.Reason_RESOURCES, Text: text, Have: have, Need: need})
+		}
+	}
+	short("nodes in service", uint64(usable), uint64(q.MinNodes))
+	if q.Exclusive || p.idle || b.linear {
+		short("idle nodes", uint64(idle), uint64(q.MinNodes))
+	} else if !q.Overcommit {
+		short("free CPUs", uint64(cpus), uint64(max(tasks*q.CPUsPerTask, q.MinNodes*q.MinCPUs)))
+	}
+	if b.memory {
+		need := int64(0)
+		switch q.Memory {
+		case MemoryPerNode:
+			need = q.MemoryMiB * int64(q.MinNodes)
+		case MemoryPerCPU:
+			need = q.MemoryMiB * int64(tasks*q.CPUsPerTask)
+		}
+		short("MiB of free memory", uint64(max(mem, 0)), uint64(need))
+	}
+	for k := range q.Gres {
+		g := &q.Gres[k]
+		name := g.Name
+		if g.Type != "" {
+			name += ":" + g.Type
+		}
+		need := g.PerJob
+		if need == 0 {
+			need = g.on(tasks, 0)
+			if g.PerNode > 0 {
+				need = g.PerNode * q.MinNodes
+			}
+		}
+		short("free "+name, uint64(devices[k]), uint64(need))
+	}
+	if len(out) == 0 {
+		// Enough in sum, but not together on single nodes.
+		out = append(out, &projections.Blocker{Reason: events.Reason_RESOURCES, Text: "free CPUs, memory and devices together on a node", Have: 0, Need: 1})
+	}
+	return out
+}
