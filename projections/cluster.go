@@ -31,6 +31,8 @@ type Cluster struct {
 	dependents map[uint32]map[uint32]struct{} // by job or array id: jobs in the queue that depend on it
 	names      map[nameKey]nameSet            // live jobs by owner and name, for singletons
 
+	parent *Cluster // of a fork: where an index entry is found that the fork has not touched
+
 	// State that readers do not see.
 	over      []*FinishedRef // finished jobs in the order in which they leave
 	told      map[string]*NonceRef

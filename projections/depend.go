@@ -26,7 +26,7 @@ func (c *Cluster) weigh(j *Job, s *DependencyState, task int64) {
 	d := s.Dependency
 	since := max(1, c.now, j.SubmitUs)
 	if d.GetKind() == events.DependencyKind_SINGLETON {
-		if first := c.names[keyOf(j)].first(); first == 0 || first >= j.Family() {
+		if first := c.nameSetOf(keyOf(j)).first(); first == 0 || first >= j.Family() {
 			s.State, s.SinceUs = Fulfilment_FULFILLED, since
 		}
 		return
@@ -187,7 +187,7 @@ func (c *Cluster) watch(j *Job) {
 		if d.State != Fulfilment_UNFULFILLED || d.Dependency.GetKind() == events.DependencyKind_SINGLETON {
 			continue
 		}
-		set := c.dependents[d.Dependency.GetJob()]
+		set := c.dependentsOf(d.Dependency.GetJob())
 		if set == nil {
 			set = map[uint32]struct{}{}
 			c.dependents[d.Dependency.GetJob()] = set
@@ -199,9 +199,9 @@ func (c *Cluster) watch(j *Job) {
 func (c *Cluster) unwatch(j *Job) {
 	for _, d := range j.Dependencies {
 		target := d.Dependency.GetJob()
-		if set := c.dependents[target]; set != nil {
+		if set := c.dependentsOf(target); set != nil {
 			if delete(set, j.Id); len(set) == 0 {
-				delete(c.dependents, target)
+				c.forgetDependents(target)
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func (c *Cluster) endedFor(j *Job) {
 }
 
 func (c *Cluster) wake(other *Job, target uint32, start bool) {
-	set := c.dependents[target]
+	set := c.dependentsOf(target)
 	if len(set) == 0 {
 		return
 	}
@@ -268,8 +268,8 @@ func (c *Cluster) wake(other *Job, target uint32, start bool) {
 		c.putJob(j, next)
 		c.watch(next)
 	}
-	if len(c.dependents[target]) == 0 {
-		delete(c.dependents, target)
+	if len(c.dependentsOf(target)) == 0 {
+		c.forgetDependents(target)
 	}
 }
 
@@ -344,11 +344,13 @@ func (c *Cluster) rename(before, after *Job) {
 
 func (c *Cluster) count(j *Job, n int32) {
 	key := keyOf(j)
-	set := c.names[key]
+	set := c.nameSetOf(key)
 	first := set.first()
 	set = set.add(j.Family(), n)
 	if set.empty() {
-		delete(c.names, key)
+		if c.names[key] = (nameSet{}); c.parent == nil {
+			delete(c.names, key)
+		}
 		return
 	}
 	c.names[key] = set

@@ -110,14 +110,23 @@ func (c *Cluster) judge(v *IntentVerdict) {
 
 // waits is the intent that a fact speaks of, if it still waits for a verdict.
 func (c *Cluster) waits(ref *events.IntentRef) *InboxItem {
-	return c.waiting[intentKey{ref.GetSeq(), ref.GetIndex()}]
+	key := intentKey{ref.GetSeq(), ref.GetIndex()}
+	item, known := c.waiting[key]
+	if !known && c.parent != nil {
+		return c.parent.waiting[key]
+	}
+	return item
 }
 
 // settle takes an intent out of the inbox and gives its verdict.
 func (c *Cluster) settle(item *InboxItem, v *IntentVerdict) {
 	v.Seq, v.Index, v.FirstId = item.Seq, item.Index, item.FirstId
-	delete(c.waiting, intentKey{item.Seq, item.Index})
-	c.inboxGone++
+	if c.parent != nil {
+		c.waiting[intentKey{item.Seq, item.Index}] = nil
+	} else {
+		delete(c.waiting, intentKey{item.Seq, item.Index})
+		c.inboxGone++
+	}
 	c.judge(v)
 }
 

@@ -122,6 +122,7 @@ func unsupported(s *events.JobSpec) *refusal {
 		{s.Exclusive == events.Exclusive_EXCLUSIVE_USER, "nodes shared with jobs of the same user only; use --exclusive"},
 		{s.TimeMinS > 0, "a minimum time; give the time limit that the job needs"},
 		{s.Reboot, "rebooting nodes before a job"},
+		{s.NoKill, "going on when a node is lost (--no-kill)"},
 		{s.Switches != "", "a number of switches; ask for consecutive nodes with --contiguous"},
 		{len(s.TresPerTask) > 0, "TRES per task; use CPUs and GPUs per task"},
 		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},

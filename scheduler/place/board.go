@@ -54,6 +54,7 @@ type node struct {
 	name     string
 	record   *projections.Node
 	usable   bool
+	sealed   bool  // kept for a job that waits
 	cpus     int32 // that jobs may have
 	unit     int32 // CPUs that are given together: a thread, a core, a socket, all
 	threads  int32 // in a core
@@ -122,7 +123,9 @@ func newBoard(s Source, idle bool) *Board {
 }
 
 // exclusivePartition says whether a partition's jobs get whole nodes.
-func exclusivePartition(def *events.PartitionDef) bool { return strings.EqualFold(def.GetOversubscribe(), "EXCLUSIVE") }
+func exclusivePartition(def *events.PartitionDef) bool {
+	return strings.EqualFold(def.GetOversubscribe(), "EXCLUSIVE")
+}
 
 func readNode(cfg *events.Config, r *projections.Node, idle bool) node {
 	def, inv := r.Def, r.Inventory
@@ -321,4 +324,14 @@ func (b *Board) PartitionSize(name string) int {
 		return len(p.nodes)
 	}
 	return 0
+}
+
+// Seal keeps every node of a partition from being given to anybody from now on: without backfill nobody may overtake a job
+// that waits for resources there.
+func (b *Board) Seal(part string) {
+	if p := b.parts[part]; p != nil {
+		for _, i := range p.nodes {
+			b.nodes[i].sealed = true
+		}
+	}
 }

@@ -102,7 +102,7 @@ func (b *Board) placeOn(list, required []int32, q *Request, p *partition, most i
 	tasks, pool := 0, 0
 	for _, i := range list {
 		n := &b.nodes[i]
-		if n.units == 0 || whole && n.jobs > 0 {
+		if n.units == 0 || whole && n.jobs > 0 || n.sealed && !w.Planned {
 			b.steps++
 			continue
 		}

@@ -34,6 +34,7 @@ type Entry struct {
 	Job       *projections.Job
 	Partition *events.PartitionDef
 	Priority  uint32
+	Tag       uint32 // the caller's
 }
 
 // Queue collects entries and puts them in order. The zero value is an empty queue.
@@ -48,8 +49,8 @@ type Source interface {
 	DefaultPartition() *events.PartitionDef
 }
 
-// Add puts a job into the queue of each of its partitions that exist, and says whether there is one.
-func (q *Queue) Add(s Source, job *projections.Job, priority uint32) bool {
+// Add puts a job, with the caller's tag, into the queue of each of its partitions that exist, and says whether there is one.
+func (q *Queue) Add(s Source, job *projections.Job, priority, tag uint32) bool {
 	text := job.GetSpec().GetPartition()
 	list, known := q.lists[text]
 	if !known {
@@ -64,7 +65,7 @@ func (q *Queue) Add(s Source, job *projections.Job, priority uint32) bool {
 		q.lists[text] = list
 	}
 	for _, p := range list {
-		q.entries = append(q.entries, Entry{Job: job, Partition: p, Priority: priority})
+		q.entries = append(q.entries, Entry{Job: job, Partition: p, Priority: priority, Tag: tag})
 	}
 	return len(list) > 0
 }

@@ -1,0 +1,115 @@
+package cycle
+
+import (
+	"strings"
+
+	"stint/events"
+	"stint/projections"
+	"stint/scheduler/admit"
+)
+
+// finish ends the runs that all their nodes have reported on.
+func (p *pass) finish() {
+	var over []*projections.Job
+	p.c.EachCompleting(func(j *projections.Job) bool {
+		if j.Live() && len(j.Unreported()) == 0 {
+			over = append(over, j)
+		}
+		return true
+	})
+	for _, j := range over {
+		if hold, back := requeues(j); back {
+			at := j.EndUs
+			if j.Stop != nil {
+				at = j.Stop.AtUs
+			}
+			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: admit.Requeued(j, at, hold, p.now)}})
+			continue
+		}
+		p.say(&events.Fact{Kind: &events.Fact_Ended{Ended: EndOf(j)}})
+	}
+}
+
+// requeues says whether a run that is over sends its job back into the queue, and whether it is held there.
+func requeues(j *projections.Job) (hold, back bool) {
+	switch {
+	case j.Stop != nil && j.Stop.Cause == events.StopCause_STOP_REQUEUE:
+		return j.Stop.HoldAfter, true
+	case j.Stop != nil && j.Stop.Cause != events.StopCause_STOP_NODE_LOST:
+		return false, false
+	case j.Stop != nil || lostNode(j) != "":
+		return false, j.GetSpec().GetRequeue() == events.Choice_CHOICE_YES
+	}
+	return false, false
+}
+
+// EndOf is the end of a run that all its nodes have reported on. Why it was told to stop counts before how it ended; the
+// first node speaks for the job, another one only if something went wrong there.
+func EndOf(j *projections.Job) *events.Ended {
+	e := &events.Ended{Job: j.Id, Run: j.Run, ByUid: j.GetStop().GetByUid()}
+	first := &projections.RunNode{}
+	if len(j.Nodes) > 0 {
+		first = j.Nodes[0]
+	}
+	e.ExitCode, e.ExitSignal = first.ExitCode, first.ExitSignal
+	if j.Stop != nil {
+		switch j.Stop.Cause {
+		case events.StopCause_STOP_TIME_LIMIT:
+			timeout(e)
+		case events.StopCause_STOP_NODE_LOST:
+			e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
+		case events.StopCause_STOP_PREEMPT:
+			e.State = events.JobState_PREEMPTED
+		case events.StopCause_STOP_DEADLINE:
+			e.State, e.Reason = events.JobState_DEADLINE, events.Reason_DEADLINE_REASON
+		default:
+			e.State = events.JobState_CANCELLED
+		}
+		return e
+	}
+	cause, node := first.Cause, first
+	if cause == events.EndCause_EXITED || cause == events.EndCause_STOPPED {
+		for _, n := range j.Nodes[min(1, len(j.Nodes)):] {
+			switch n.Cause {
+			case events.EndCause_OOM_KILLED, events.EndCause_LAUNCH_FAILED, events.EndCause_NODE_REBOOTED, events.EndCause_STATUS_UNSEEN, events.EndCause_LIMIT_PASSED:
+				cause, node = n.Cause, n
+			}
+			if node == n {
+				break
+			}
+		}
+	}
+	switch cause {
+	case events.EndCause_LAUNCH_FAILED:
+		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_FAILED, events.Reason_JOB_LAUNCH_FAILURE, node.ExitCode, node.ExitSignal
+	case events.EndCause_OOM_KILLED:
+		// Slurm's tools know an end for lack of memory by this signal number.
+		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_OUT_OF_MEMORY, events.Reason_OUT_OF_MEMORY_REASON, 0, outOfMemorySignal
+	case events.EndCause_LIMIT_PASSED:
+		timeout(e)
+	case events.EndCause_STATUS_UNSEEN:
+		e.State, e.Reason = events.JobState_FAILED, events.Reason_STATUS_LOST
+		if strings.Contains(node.Text, "node was lost") {
+			e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
+		}
+	case events.EndCause_NODE_REBOOTED:
+		e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
+	default:
+		switch {
+		case first.ExitSignal != 0:
+			e.State, e.Reason = events.JobState_FAILED, events.Reason_RAISED_SIGNAL
+		case first.ExitCode != 0:
+			e.State, e.Reason = events.JobState_FAILED, events.Reason_NON_ZERO_EXIT_CODE
+		default:
+			e.State = events.JobState_COMPLETED
+		}
+	}
+	return e
+}
+
+const outOfMemorySignal = 125
+
+// timeout is the end of a job that ran into its time limit: its own exit status is that of nothing in particular.
+func timeout(e *events.Ended) {
+	e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_TIMEOUT, events.Reason_TIME_LIMIT, 0, 0
+}

@@ -1,0 +1,326 @@
+package cycle
+
+import (
+	"slices"
+	"strings"
+
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/projections"
+	"stint/scheduler/admit"
+	"stint/scheduler/place"
+	"stint/scheduler/rank"
+)
+
+// placing is the last step of a pass.
+type placing struct {
+	*pass
+	board   *place.Board
+	idle    *place.Board // made when first needed
+	blocked map[*events.PartitionDef]bool
+	failed  map[failure]bool
+	trouble map[failure]trouble
+	tests   uint32 // of jobs behind a reservation
+	waits   map[uint32]*projections.Outcome
+	many    bool // some job stands in several partitions
+}
+
+// failure is what did not fit: a shape of request on a partition, clear of certain reservations. Within a pass the room only
+// shrinks, so it does not fit later either.
+type failure struct {
+	q      *place.Request
+	part   *events.PartitionDef
+	claims uint64
+}
+
+type trouble struct {
+	reason events.Reason
+	text   string
+}
+
+// place starts jobs in the order of rank. What cannot start gets a reason.
+func (p *pass) place() {
+	entries := p.queue.Ordered()
+	if len(entries) == 0 {
+		p.settleOutcomes(nil)
+		return
+	}
+	s := &placing{
+		pass: p, board: place.NewBoard(p.c), blocked: map[*events.PartitionDef]bool{}, failed: map[failure]bool{},
+		trouble: map[failure]trouble{}, many: len(entries) > len(p.requests),
+	}
+	if s.many {
+		s.waits = map[uint32]*projections.Outcome{}
+	}
+	p.holdings()
+	for i := range entries {
+		s.try(&entries[i])
+	}
+	p.settleOutcomes(s.waits)
+}
+
+// holdings lists when the shares that runs hold come free.
+func (p *pass) holdings() {
+	for _, r := range p.runs {
+		// A stop since the limits were looked at does not come sooner than they say.
+		j := p.c.Job(r.job.Id)
+		if j == nil || j.Allocation == nil {
+			continue
+		}
+		j.Allocation.Each(func(i int, name string, share *events.NodeShare) bool {
+			if i < len(j.Nodes) && j.Nodes[i].ExitedUs == 0 {
+				p.ends = append(p.ends, place.End{At: min(r.end, p.now+longest), Job: j.Id, Node: name, Share: share})
+			}
+			return true
+		})
+	}
+	place.SortEnds(p.ends)
+}
+
+// longest is how long a job without a time limit is taken to run when others are planned behind it: a year.
+const longest = 365 * 24 * 3600 * int64(second)
+
+// try starts the job of an entry, all that can of an array, or notes why not.
+func (s *placing) try(e *rank.Entry) {
+	j := e.Job
+	if s.many || j.ArrayId != 0 || len(s.facts) > 0 {
+		// Earlier decisions of this pass may have changed it: started it in another partition, ended some of its tasks.
+		if j = s.c.Job(j.Id); j == nil || !j.Waits() {
+			return
+		}
+	}
+	if reason := limitReason(e.Partition, j); reason != events.Reason_NONE {
+		s.waits1(j, reason, "")
+		return
+	}
+	q := s.requests[e.Tag]
+	for {
+		var task uint32
+		if j.Remainder() {
+			ready, any := j.ReadyTasks().First()
+			if !any {
+				s.waits1(j, events.Reason_DEPENDENCY, "")
+				return
+			}
+			task = ready
+		}
+		if a := s.c.Array(j.ArrayId); j.ArrayId != 0 && a != nil && a.MaxRunning > 0 && a.Running >= a.MaxRunning {
+			s.waits1(j, events.Reason_JOB_ARRAY_TASK_LIMIT, "")
+			return
+		}
+		if !s.start(e, j, q, task) || !j.Remainder() {
+			return
+		}
+		// The rest of the array is the same record, with one task less.
+		if j = s.c.Job(j.Id); j == nil || !j.Waits() {
+			return
+		}
+	}
+}
+
+// limitReason is which limit of a partition a job is beyond, if it is.
+func limitReason(p *events.PartitionDef, j *projections.Job) events.Reason {
+	most := p.GetMaxNodes()
+	if most == 0 {
+		most = events.Unlimited
+	}
+	switch {
+	case p.GetState() == events.PartitionState_PARTITION_DOWN_STATE:
+		return events.Reason_PARTITION_DOWN_REASON
+	case p.GetState() == events.PartitionState_PARTITION_INACTIVE_STATE:
+		return events.Reason_PARTITION_INACTIVE
+	case j.LimitS > admit.MaxTime(p):
+		return events.Reason_PARTITION_TIME_LIMIT
+	case j.GetSpec().GetMinNodes() > most, j.GetSpec().GetMaxNodes() > 0 && j.GetSpec().GetMaxNodes() < p.GetMinNodes():
+		return events.Reason_PARTITION_NODE_LIMIT
+	}
+	return events.Reason_NONE
+}
+
+// limitOf is the time limit a job starts with, seconds: what it asked for, or what its deadline leaves of it.
+func (s *placing) limitOf(j *projections.Job) uint32 {
+	limit := j.LimitS
+	if d := j.GetSpec().GetDeadlineUs(); d != 0 {
+		left := max((d-s.now)/second, 1)
+		if limit == events.Unlimited || left < int64(limit) {
+			limit = uint32(min(left, int64(events.Unlimited)-1))
+		}
+	}
+	return limit
+}
+
+// start starts a job or one task of an array, if it fits and delays nobody it must not. Otherwise it notes why.
+func (s *placing) start(e *rank.Entry, j *projections.Job, q *place.Request, task uint32) bool {
+	limit := s.limitOf(j)
+	w := place.Window{From: s.now, To: place.Forever}
+	duration := place.Forever
+	if over := s.overTime(e.Partition.GetName()); limit != events.Unlimited && over >= 0 {
+		duration = int64(limit)*second + over
+		w.To = s.now + duration
+	}
+	blocked := s.blocked[e.Partition]
+	if blocked && !s.mayTest() {
+		s.waits1(j, events.Reason_PRIORITY, "")
+		return false
+	}
+	key := failure{q, e.Partition, s.board.Claims(w)}
+	var a *events.Allocation
+	if !s.failed[key] {
+		if blocked {
+			s.tests++
+		}
+		if a = s.board.Place(q, e.Partition.GetName(), w); a == nil {
+			s.failed[key] = true
+		}
+	}
+	if a == nil {
+		s.cannot(e, j, q, duration, blocked)
+		return false
+	}
+	f := &events.Placed{
+		Job: j.Id, Run: j.Run + 1, Allocation: a, LimitS: limit, Backfilled: blocked, Partition: e.Partition.GetName(),
+	}
+	if j.Remainder() {
+		f.Task, f.HasTask = task, true
+	}
+	if why := s.say(&events.Fact{Kind: &events.Fact_Placed{Placed: f}}); why != "" {
+		// The board and the definition of feasible disagree. Nothing is placed, and the queue behind goes on.
+		s.failed[key] = true
+		s.waits1(j, events.Reason_RESOURCES, why)
+		return false
+	}
+	s.board.Start(a, w)
+	s.holds(j.Id, a, min(w.To, s.now+longest))
+	if limit != events.Unlimited {
+		s.wake(w.To)
+	}
+	return true
+}
+
+// holds notes when the shares of a job that starts now come free.
+func (s *placing) holds(id uint32, a *events.Allocation, end int64) {
+	var more []place.End
+	a.Each(func(_ int, name string, share *events.NodeShare) bool {
+		more = append(more, place.End{At: end, Job: id, Node: name, Share: share})
+		return true
+	})
+	at, _ := slices.BinarySearchFunc(s.ends, end, func(x place.End, t int64) int {
+		if x.At <= t {
+			return -1
+		}
+		return 1
+	})
+	s.ends = slices.Insert(s.ends, at, more...)
+}
+
+// mayTest says whether a job behind a reservation may still be tried: backfill is on, and neither its number of tests nor
+// the budget is used up.
+func (s *placing) mayTest() bool {
+	cfg := s.c.Config()
+	switch {
+	case !cfg.GetBackfill():
+		return false
+	case cfg.GetBfMaxJobTest() > 0 && s.tests >= cfg.GetBfMaxJobTest():
+		return false
+	}
+	return s.in.Budget == 0 || s.board.Steps() < s.in.Budget
+}
+
+// cannot notes why a job that does not fit waits. The first one of a partition that waits for resources keeps room for
+// itself.
+func (s *placing) cannot(e *rank.Entry, j *projections.Job, q *place.Request, duration int64, blocked bool) {
+	if blocked && len(q.NodeList) == 0 {
+		s.waits1(j, events.Reason_PRIORITY, "")
+		return
+	}
+	if t := s.troubleOf(e, q); t.reason != events.Reason_NONE {
+		s.waits1(j, t.reason, t.text)
+		return
+	}
+	if blocked {
+		s.waits1(j, events.Reason_PRIORITY, "")
+		return
+	}
+	s.blocked[e.Partition] = true
+	o := s.waits1(j, events.Reason_RESOURCES, "")
+	o.Blockers = s.board.Blockers(q, e.Partition.GetName())
+	if !s.c.Config().GetBackfill() {
+		s.board.Seal(e.Partition.GetName())
+	}
+	r := s.board.Shadow(q, e.Partition.GetName(), s.ends, s.now, duration)
+	if r == nil {
+		return
+	}
+	r.Job = j.Id
+	o.StartUs, o.Nodes = r.Start, hostlist.Compress(r.Allocation.NodeNames())
+	if window := s.c.Config().GetBfWindowS(); s.c.Config().GetBackfill() && (window == 0 || r.Start <= s.now+int64(window)*second) {
+		s.board.Reserve(r, s.ends)
+	}
+}
+
+// troubleOf is what is wrong with nodes that keeps a request from ever fitting as things stand; NONE if nothing is.
+func (s *placing) troubleOf(e *rank.Entry, q *place.Request) trouble {
+	key := failure{q: q, part: e.Partition}
+	t, known := s.trouble[key]
+	if !known {
+		if s.idle == nil {
+			s.idle = place.NewIdleBoard(s.c)
+		}
+		t.reason, t.text = s.board.Trouble(q, e.Partition.GetName(), s.idle)
+		s.trouble[key] = t
+	}
+	return t
+}
+
+// waits1 notes why a job waits in one of its partitions. Of several the most telling word stays.
+func (s *placing) waits1(j *projections.Job, reason events.Reason, text string) *projections.Outcome {
+	if !s.many || !strings.Contains(j.GetSpec().GetPartition(), ",") {
+		return s.wait(j, reason, text)
+	}
+	o := &projections.Outcome{Job: j.Id, Reason: reason, Text: text, Basis: s.basis}
+	if before := s.waits[j.Id]; before == nil || weight(reason) > weight(before.Reason) {
+		s.waits[j.Id] = o
+	}
+	return o
+}
+
+// weight orders the reasons of a job that stands in several partitions: what it waits for where it could start comes
+// before where it could not.
+func weight(r events.Reason) int {
+	switch r {
+	case events.Reason_RESOURCES:
+		return 5
+	case events.Reason_PRIORITY:
+		return 4
+	case events.Reason_JOB_ARRAY_TASK_LIMIT:
+		return 3
+	case events.Reason_REQ_NODE_NOT_AVAIL:
+		return 2
+	}
+	return 1
+}
+
+// settleOutcomes puts the outcomes in order, without those of jobs that left the queue in this pass.
+func (p *pass) settleOutcomes(several map[uint32]*projections.Outcome) {
+	for _, o := range several {
+		p.outcomes = append(p.outcomes, o)
+	}
+	if len(p.facts) > 0 {
+		p.outcomes = slices.DeleteFunc(p.outcomes, func(o *projections.Outcome) bool {
+			j := p.c.Job(o.Job)
+			return j == nil || !j.Waits()
+		})
+	}
+	byJob := func(x, y *projections.Outcome) int {
+		switch {
+		case x.Job < y.Job:
+			return -1
+		case x.Job > y.Job:
+			return 1
+		}
+		return 0
+	}
+	if !slices.IsSortedFunc(p.outcomes, byJob) {
+		slices.SortFunc(p.outcomes, byJob)
+	}
+}
