@@ -2,8 +2,11 @@ package supervisor
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Ending a step takes two blows: SIGTERM (with SIGCONT, so that a stopped process hears it) to every process of it, and
@@ -236,18 +239,49 @@ func (s *supervisor) tellUser(st *step, line string) {
 	s.mu.Lock()
 	f := st.stderr
 	s.mu.Unlock()
-	if f == nil || line == "" {
+	if line == "" {
 		return
 	}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
+		if f == nil {
+			if f = s.reopenErrors(st); f == nil {
+				return
+			}
+			defer f.Close()
+		}
 		_, _ = f.WriteString(line)
 	}()
 	select {
 	case <-written:
 	case <-time.After(time.Second):
 	}
+}
+
+// reopenErrors finds the file of a step's errors again that an earlier supervisor had open: the main process's own, so
+// that what is written does not cover what the step writes; or else the end of the file by its name, as its user.
+func (s *supervisor) reopenErrors(st *step) *os.File {
+	path := string(st.birth.GetStderr())
+	if path == "" {
+		return nil
+	}
+	if fd, err := unix.PidfdGetfd(st.pidfd, 2, 0); err == nil {
+		f := os.NewFile(uintptr(fd), path)
+		if now, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && now == path {
+			return f
+		}
+		f.Close()
+	}
+	var f *os.File
+	who := identity{st.launching.Uid, st.launching.Gid, st.launching.Groups}
+	_ = s.threads.do(func() {
+		_ = who.as(func() (err error) {
+			f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+			return err
+		})
+	})
+	return f
 }
 
 // notice is what the user reads about an end from outside. Tools look for these words.

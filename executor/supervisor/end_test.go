@@ -200,7 +200,9 @@ func TestUsage(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.conf.SampleEvery = 20 * time.Millisecond })
 	l := r.script("awk 'BEGIN { s = sprintf(\"%30000000s\", \"x\"); for (i = 0; i < 3000000; i++) n += length(s) > 5; while (getline < \"go\" <= 0) system(\"sleep 0.02\") }'")
 	r.launch(l)
-	r.next("a sample with memory", func(e Event) bool { return e.Sample != nil && e.Sample.Usage.RssBytes > 30e6 && e.Sample.Usage.ProcessesPeak >= 2 })
+	r.next("a sample with memory", func(e Event) bool {
+		return e.Sample != nil && e.Sample.Usage.RssBytes > 30e6 && e.Sample.Usage.ProcessesPeak >= 2
+	})
 	if err := os.WriteFile(filepath.Join(r.dir, "go"), []byte("\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,7 @@ type rig struct {
 	events <-chan Event
 	env    []string
 	as     *syscall.Credential
+	exits  map[id]*Exited // seen while something else was waited for
 }
 
 var jobs atomic.Uint64
@@ -132,7 +133,13 @@ func (r *rig) connect() {
 	for {
 		c, err := Dial(context.Background(), SocketPath(r.conf.StateDir))
 		if err == nil {
-			r.client = c
+			// The socket of one that was killed may be reached for an instant, by a child that had not come to its exec.
+			if _, err = c.List(context.Background()); err != nil {
+				c.Close()
+			}
+		}
+		if err == nil {
+			r.client, r.exits = c, map[id]*Exited{}
 			if r.events, err = c.Watch(context.Background()); err != nil {
 				r.t.Fatal(err)
 			}
@@ -230,6 +237,9 @@ func (r *rig) next(what string, want func(Event) bool) Event {
 			if want(e) {
 				return e
 			}
+			if e.Exited != nil {
+				r.exits[idOf(e.Exited.Key)] = e.Exited
+			}
 		case <-patience:
 			r.t.Fatalf("no %s in 30 s", what)
 		}
@@ -239,6 +249,10 @@ func (r *rig) next(what string, want func(Event) bool) Event {
 // exit waits for the end of a step.
 func (r *rig) exit(k *Key) *Exited {
 	r.t.Helper()
+	if x := r.exits[idOf(k)]; x != nil {
+		delete(r.exits, idOf(k))
+		return x
+	}
 	return r.next(fmt.Sprintf("end of %s", idOf(k)), func(e Event) bool { return e.Exited != nil && idOf(e.Exited.Key) == idOf(k) }).Exited
 }
 

@@ -117,7 +117,10 @@ func TestLaunchFailures(t *testing.T) {
 		{"output folder missing", func(l *Launch) { l.Stdout.Path = []byte("no/such/out") }, Failure_OUTPUT, "no/such/out"},
 		{"error folder missing", func(l *Launch) { l.Stderr = &Stream{Path: []byte("no/such/err")} }, Failure_OUTPUT, "no/such/err"},
 		{"input missing", func(l *Launch) { l.Stdin = &Stream{Path: []byte("nothing")} }, Failure_INPUT, "nothing"},
-		{"environment too long", func(l *Launch) { l.Env = append(l.Env, make([]byte, 0)); l.Env[0] = []byte("X=" + strings.Repeat("x", 200<<10)) }, Failure_EXEC, "too long"},
+		{"environment too long", func(l *Launch) {
+			l.Env = append(l.Env, make([]byte, 0))
+			l.Env[0] = []byte("X=" + strings.Repeat("x", 200<<10))
+		}, Failure_EXEC, "too long"},
 		{"zero byte", func(l *Launch) { l.Env = append(l.Env, []byte("A=\x00")) }, Failure_INVALID, "zero byte"},
 		{"nothing to do", func(l *Launch) { l.Script = nil }, Failure_INVALID, "nothing to execute"},
 		{"nice", func(l *Launch) { l.Nice = 99 }, Failure_INVALID, "nice"},
@@ -353,6 +356,7 @@ func TestLaunchesAtMostOnce(t *testing.T) {
 	r := newRig(t)
 	l := r.script("echo x >> count; sleep 100")
 	r.launch(l)
+	r.lineOf("count")
 	if a := r.try(l); a.Failure != Failure_ALREADY {
 		t.Errorf("while it runs: %v", a)
 	}

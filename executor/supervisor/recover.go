@@ -172,7 +172,7 @@ func (s *supervisor) takeUp(st *step) error {
 		}
 	}
 	st.adopted = true
-	x := st.status
+	x := st.status // it may have been seen before the last supervisor was killed
 	if x == nil {
 		x = &Exited{Key: st.launching.Key, Node: st.launching.Node, End: End_LOST_STATUS, StartedUnixNs: st.birth.StartedUnixNs, EndedUnixNs: unixNow(),
 			ElapsedNs: monoNow() - st.birth.StartedMonoNs, Detail: "it ended while no supervisor was there to see how"}

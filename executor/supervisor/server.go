@@ -212,6 +212,7 @@ func (s *supervisor) list() *Listed {
 	now := monoNow()
 	for _, st := range s.live {
 		if st.birth == nil {
+			out.Launching = append(out.Launching, st.launching.Key)
 			continue
 		}
 		r := &Running{Started: st.started(), Suspended: st.order.Suspended, Adopted: st.adopted, LimitLeftMs: -1}

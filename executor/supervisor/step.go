@@ -263,24 +263,33 @@ func (s *supervisor) howEnded(st *step) *Exited {
 		x.Usage.MajorFaults = uint64(ru.Majflt)
 		return x
 	}
+	// Not our child. Its parent is going to reap it, or has: both leave a trace.
 	st.adopted = true
-	// Not our child. A recent kernel remembers, once its parent has reaped it.
-	for range 100 {
-		if ws, ok := exitOf(st.pidfd); ok {
-			setStatus(x, syscall.WaitStatus(ws))
-			return x
-		}
-		if _, err := readStat(int(st.birth.Pid)); isGone(err) {
-			if ws, ok := exitOf(st.pidfd); ok {
-				setStatus(x, syscall.WaitStatus(ws))
-				return x
-			}
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+	if ws, ok := s.traceOf(st); ok {
+		setStatus(x, ws)
+		return x
 	}
 	x.End, x.Detail = End_LOST_STATUS, "the supervisor that had started it was killed, so nobody saw how it ended"
 	return x
+}
+
+// traceOf looks for the status of a process that is over and was never our child: as long as it is a zombie /proc has it,
+// and once it is reaped recent kernels tell it to who holds its descriptor.
+func (s *supervisor) traceOf(st *step) (syscall.WaitStatus, bool) {
+	for range 50 {
+		if ws, ok := zombieStatus(int(st.birth.Pid), st.birth.StartTicks); ok {
+			return ws, true
+		}
+		if ws, ok := exitOf(st.pidfd); ok {
+			return syscall.WaitStatus(ws), true
+		}
+		if _, err := readStat(int(st.birth.Pid)); isGone(err) {
+			ws, ok := exitOf(st.pidfd) // it may have been reaped in between
+			return syscall.WaitStatus(ws), ok
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return 0, false
 }
 
 func setStatus(x *Exited, ws syscall.WaitStatus) {

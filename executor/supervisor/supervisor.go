@@ -215,14 +215,21 @@ func lockState(dir string, handed handover) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+	// A child of one that was killed in the middle of a fork holds the lock until its exec.
+	for until := time.Now().Add(3 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case errors.Is(err, unix.EINTR):
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", dir, err)
+		case time.Now().After(until):
+			f.Close()
 			return nil, fmt.Errorf("another supervisor works on %s", dir)
 		}
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
 	}
-	return f, nil
 }
 
 // housekeep does what is due now and then.

@@ -32,7 +32,10 @@ func (s *supervisor) processes(st *step) ([]int, error) {
 
 // tree picks the processes of a step without a group out of all there are.
 func (s *supervisor) tree(st *step, all []stat) []int {
-	main := int(st.birth.Pid)
+	main, since := -1, uint64(0) // none, if it was never recorded
+	if st.birth != nil {
+		main, since = int(st.birth.Pid), st.birth.StartTicks
+	}
 	children := map[int][]int{}
 	for _, p := range all {
 		children[p.ppid] = append(children[p.ppid], p.pid)
@@ -51,11 +54,12 @@ func (s *supervisor) tree(st *step, all []stat) []int {
 	job, node := fmt.Sprintf("SLURM_JOB_ID=%d", st.id.job), "SLURMD_NODENAME="+st.launching.Node
 	for _, p := range all {
 		switch {
-		case p.pid == main && p.startTicks == st.birth.StartTicks, p.session == main && p.startTicks >= st.birth.StartTicks:
+		case p.pid == main && p.startTicks == since, p.session == main && p.startTicks >= since:
 			add(p.pid)
-		case p.ppid == s.pid || p.ppid == 1:
-			// An orphan: whose it is, only its environment tells, and only if it is the job's alone here.
-			if !s.isMain(p.pid) && p.state != 'Z' && p.startTicks >= st.birth.StartTicks && s.alone(st) && hasVariable(p.pid, job) && hasVariable(p.pid, node) {
+		case p.ppid == s.pid || st.adopted:
+			// Perhaps an orphan, whose parent is this supervisor, or after a kill somebody else. Whose it is, only its
+			// environment tells, and only if there is no other step of the job.
+			if !s.isMain(p.pid) && p.state != 'Z' && p.startTicks >= since && s.alone(st) && hasVariable(p.pid, job) && hasVariable(p.pid, node) {
 				add(p.pid)
 			}
 		}
@@ -71,7 +75,7 @@ func (s *supervisor) tree(st *step, all []stat) []int {
 
 // without drops the main process once it is known to have ended: it stays a zombie until its end is in the journal.
 func without(pids []int, st *step) []int {
-	if !st.ended() {
+	if !st.ended() || st.birth == nil {
 		return pids
 	}
 	out := pids[:0]

@@ -2303,6 +2303,7 @@ type Listed struct {
 	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
+	Launching     []*Key                 `protobuf:"bytes,6,rep,name=launching,proto3" json:"launching,omitempty"` // decided, and neither running yet nor over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2370,6 +2371,13 @@ func (x *Listed) GetPid() int32 {
 		return x.Pid
 	}
 	return 0
+}
+
+func (x *Listed) GetLaunching() []*Key {
+	if x != nil {
+		return x.Launching
+	}
+	return nil
 }
 
 type Caught struct {
@@ -3179,13 +3187,14 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\bLaunched\x123\n" +
 	"\astarted\x18\x01 \x01(\v2\x19.stint.supervisor.StartedR\astarted\x123\n" +
 	"\afailure\x18\x02 \x01(\x0e2\x19.stint.supervisor.FailureR\afailure\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xb4\x01\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xe9\x01\n" +
 	"\x06Listed\x123\n" +
 	"\arunning\x18\x01 \x03(\v2\x19.stint.supervisor.RunningR\arunning\x120\n" +
 	"\x06exited\x18\x02 \x03(\v2\x18.stint.supervisor.ExitedR\x06exited\x12\x17\n" +
 	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x10\n" +
-	"\x03pid\x18\x05 \x01(\x05R\x03pid\"\b\n" +
+	"\x03pid\x18\x05 \x01(\x05R\x03pid\x123\n" +
+	"\tlaunching\x18\x06 \x03(\v2\x15.stint.supervisor.KeyR\tlaunching\"\b\n" +
 	"\x06Caught\" \n" +
 	"\x04Done\x12\x18\n" +
 	"\areached\x18\x01 \x01(\rR\areached\"\xdd\x02\n" +
@@ -3379,23 +3388,24 @@ var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	2,  // 40: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
 	15, // 41: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
 	13, // 42: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
-	32, // 43: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
-	33, // 44: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
-	34, // 45: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
-	35, // 46: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
-	13, // 47: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
-	36, // 48: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
-	5,  // 49: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
-	9,  // 50: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
-	5,  // 51: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
-	5,  // 52: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
-	1,  // 53: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
-	5,  // 54: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	5,  // 43: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
+	32, // 44: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
+	33, // 45: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
+	34, // 46: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
+	35, // 47: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
+	13, // 48: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
+	36, // 49: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
+	5,  // 50: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
+	9,  // 51: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
+	5,  // 52: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
+	5,  // 53: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
+	1,  // 54: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
+	5,  // 55: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_executor_supervisor_wire_proto_init() }

@@ -741,6 +741,13 @@ func (m *Listed) CloneVT() *Listed {
 		}
 		r.Exited = tmpContainer
 	}
+	if rhs := m.Launching; rhs != nil {
+		tmpContainer := make([]*Key, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Launching = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2222,6 +2229,23 @@ func (this *Listed) EqualVT(that *Listed) bool {
 	}
 	if this.Pid != that.Pid {
 		return false
+	}
+	if len(this.Launching) != len(that.Launching) {
+		return false
+	}
+	for i, vx := range this.Launching {
+		vy := that.Launching[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &Key{}
+			}
+			if q == nil {
+				q = &Key{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -4490,6 +4514,18 @@ func (m *Listed) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Launching) > 0 {
+		for iNdEx := len(m.Launching) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Launching[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x32
+		}
+	}
 	if m.Pid != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Pid))
 		i--
@@ -5970,6 +6006,12 @@ func (m *Listed) SizeVT() (n int) {
 	}
 	if m.Pid != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Pid))
+	}
+	if len(m.Launching) > 0 {
+		for _, e := range m.Launching {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n
@@ -10885,6 +10927,40 @@ func (m *Listed) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Launching", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Launching = append(m.Launching, &Key{})
+			if err := m.Launching[len(m.Launching)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
