@@ -17,7 +17,8 @@ type Cages interface {
 // Confinement is the group of one step.
 type Confinement interface {
 	// Enter arranges that what the calling thread forks next is born in the group, by attr or by moving the thread,
-	// which the caller has locked. leave undoes it.
+	// which the caller has locked. leave undoes it, and is to be called also when there is an error; a thread that
+	// cannot leave must not fork for anybody else.
 	Enter(attr *syscall.SysProcAttr) (leave func() error, err error)
 	// Pids lists the processes in it.
 	Pids() ([]int, error)

@@ -275,11 +275,12 @@ func (s *supervisor) reopenErrors(st *step) *os.File {
 	}
 	var f *os.File
 	who := identity{st.launching.Uid, st.launching.Gid, st.launching.Groups}
-	_ = s.threads.do(func() {
+	_ = s.threads.do(func() bool {
 		_ = who.as(func() (err error) {
 			f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 			return err
 		})
+		return true
 	})
 	return f
 }

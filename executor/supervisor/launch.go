@@ -80,8 +80,9 @@ func (s *supervisor) bring(l *Launch, spool string, cage Confinement, record fun
 	for i, v := range l.Env {
 		env[i] = string(v)
 	}
-	terr := s.threads.do(func() {
-		b, err = s.fork(l, who, program, argv, env, cage, record)
+	terr := s.threads.do(func() (sound bool) {
+		b, sound, err = s.fork(l, who, program, argv, env, cage, record)
+		return sound
 	})
 	if terr != nil {
 		return nil, failed(Failure_FORK, "%v", terr)
@@ -89,22 +90,22 @@ func (s *supervisor) bring(l *Launch, spool string, cage Confinement, record fun
 	return b, err
 }
 
-// fork is bring's part on the thread.
-func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []string, cage Confinement, record func(*born) error) (*born, error) {
+// fork is bring's part on the thread, which is not sound any more if it could not leave the step's group.
+func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []string, cage Confinement, record func(*born) error) (b *born, sound bool, err error) {
 	syscall.Umask(int(l.Umask))
 	files, err := enterAndOpen(l, who)
 	defer func() { _ = unix.Chdir("/") }() // hold no directory that somebody may want to unmount
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	defer files.close()
 
 	if !strings.Contains(program, "/") {
 		if program, err = lookPath(program, env); err != nil {
-			return nil, failed(Failure_EXEC, "%v", err)
+			return nil, true, failed(Failure_EXEC, "%v", err)
 		}
 	}
-	b := &born{pidfd: -1}
+	b = &born{pidfd: -1}
 	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &b.pidfd, Ptrace: true}
 	if os.Geteuid() == 0 {
 		sys.Credential = &syscall.Credential{Uid: l.Uid, Gid: l.Gid, Groups: l.Groups}
@@ -114,7 +115,7 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 	leave := func() error { return nil }
 	if cage != nil {
 		if leave, err = cage.Enter(sys); err != nil {
-			return nil, failed(Failure_CAGE, "the control group cannot be entered: %v", err)
+			return nil, leave() == nil, failed(Failure_CAGE, "the control group cannot be entered: %v", err)
 		}
 	}
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{files.in.Fd(), files.out.Fd(), files.err.Fd()}, Sys: sys}
@@ -125,19 +126,19 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 		s.addMain(pid)
 	}
 	s.forks.RUnlock()
-	if lerr := leave(); lerr != nil && err == nil {
-		// The thread would take whatever it forks next into this job's group.
-		s.abandon(pid, b.pidfd, traced)
-		return nil, failed(Failure_CAGE, "the launching thread cannot leave the job's control group again: %v", lerr)
-	}
+	lerr := leave()
 	if err != nil {
-		return nil, explainExec(program, l, err)
+		return nil, lerr == nil, explainExec(program, l, err)
+	}
+	if lerr != nil {
+		s.log.Warn("a thread cannot leave a job's control group, and is given up", "step", idOf(l.Key).String(), "error", lerr)
 	}
 	if b.pidfd < 0 {
 		s.abandon(pid, -1, traced)
-		return nil, failed(Failure_FORK, "this kernel gives no descriptor for a process (Linux 5.4 or later is needed)")
+		return nil, lerr == nil, failed(Failure_FORK, "this kernel gives no descriptor for a process (Linux 5.4 or later is needed)")
 	}
-	return s.settle(l, b, pid, traced, files, record)
+	b, err = s.settle(l, b, pid, traced, files, record)
+	return b, lerr == nil, err
 }
 
 // settle sets the limits of a process that stands at its exec, records it, and lets it run.

@@ -17,7 +17,7 @@ type threads struct {
 	host string // "": the machine's own
 
 	mu    sync.Mutex
-	idle  []chan func()
+	idle  []chan func() bool
 	total int
 	freed *sync.Cond
 	uts   *os.File // the namespace with host set
@@ -32,13 +32,13 @@ func newThreads(host string) *threads {
 	return t
 }
 
-// do runs f on one of the threads, and waits for it.
-func (t *threads) do(f func()) error {
+// do runs f on one of the threads, and waits for it. A thread that f says is not sound any more is not used again.
+func (t *threads) do(f func() (sound bool)) error {
 	t.mu.Lock()
 	for len(t.idle) == 0 && t.total >= maxThreads {
 		t.freed.Wait()
 	}
-	var work chan func()
+	var work chan func() bool
 	if n := len(t.idle); n > 0 {
 		work = t.idle[n-1]
 		t.idle = t.idle[:n-1]
@@ -55,11 +55,19 @@ func (t *threads) do(f func()) error {
 			return err
 		}
 	}
-	done := make(chan struct{})
-	work <- func() { defer close(done); f() }
-	<-done
+	done := make(chan bool, 1)
+	work <- func() bool {
+		sound := f()
+		done <- sound
+		return sound
+	}
+	sound := <-done
 	t.mu.Lock()
-	t.idle = append(t.idle, work)
+	if sound {
+		t.idle = append(t.idle, work)
+	} else {
+		t.total--
+	}
 	t.freed.Signal()
 	t.mu.Unlock()
 	return nil
@@ -80,8 +88,8 @@ func (t *threads) warm(n int) error {
 	return nil
 }
 
-func (t *threads) start() (chan func(), error) {
-	work := make(chan func())
+func (t *threads) start() (chan func() bool, error) {
+	work := make(chan func() bool)
 	ready := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -91,7 +99,9 @@ func (t *threads) start() (chan func(), error) {
 			return
 		}
 		for f := range work {
-			f()
+			if !f() {
+				return
+			}
 		}
 	}()
 	if err := <-ready; err != nil {

@@ -510,8 +510,8 @@ type Cage struct {
 	SwapBytes     uint64                 `protobuf:"varint,4,opt,name=swap_bytes,json=swapBytes,proto3" json:"swap_bytes,omitempty"` // beyond memory_bytes
 	LimitSwap     bool                   `protobuf:"varint,5,opt,name=limit_swap,json=limitSwap,proto3" json:"limit_swap,omitempty"`
 	Pids          uint64                 `protobuf:"varint,6,opt,name=pids,proto3" json:"pids,omitempty"`
-	LimitDevices  bool                   `protobuf:"varint,7,opt,name=limit_devices,json=limitDevices,proto3" json:"limit_devices,omitempty"`
-	Devices       []string               `protobuf:"bytes,8,rep,name=devices,proto3" json:"devices,omitempty"` // paths of device files that may be opened besides the harmless ones
+	DenyDevices   []string               `protobuf:"bytes,7,rep,name=deny_devices,json=denyDevices,proto3" json:"deny_devices,omitempty"`    // "c 195:0": devices that are handed out by allocation, all of the node's …
+	AllowDevices  []string               `protobuf:"bytes,8,rep,name=allow_devices,json=allowDevices,proto3" json:"allow_devices,omitempty"` // … and those of them that this step may open
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,16 +588,16 @@ func (x *Cage) GetPids() uint64 {
 	return 0
 }
 
-func (x *Cage) GetLimitDevices() bool {
+func (x *Cage) GetDenyDevices() []string {
 	if x != nil {
-		return x.LimitDevices
+		return x.DenyDevices
 	}
-	return false
+	return nil
 }
 
-func (x *Cage) GetDevices() []string {
+func (x *Cage) GetAllowDevices() []string {
 	if x != nil {
-		return x.Devices
+		return x.AllowDevices
 	}
 	return nil
 }
@@ -3037,7 +3037,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04hard\x18\x03 \x01(\x04R\x04hard\"4\n" +
 	"\x06Stream\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
-	"\x06append\x18\x02 \x01(\bR\x06append\"\xe2\x01\n" +
+	"\x06append\x18\x02 \x01(\bR\x06append\"\xeb\x01\n" +
 	"\x04Cage\x12\x12\n" +
 	"\x04cpus\x18\x01 \x03(\rR\x04cpus\x12\x12\n" +
 	"\x04mems\x18\x02 \x03(\rR\x04mems\x12!\n" +
@@ -3046,9 +3046,9 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"swap_bytes\x18\x04 \x01(\x04R\tswapBytes\x12\x1d\n" +
 	"\n" +
 	"limit_swap\x18\x05 \x01(\bR\tlimitSwap\x12\x12\n" +
-	"\x04pids\x18\x06 \x01(\x04R\x04pids\x12#\n" +
-	"\rlimit_devices\x18\a \x01(\bR\flimitDevices\x12\x18\n" +
-	"\adevices\x18\b \x03(\tR\adevices\"j\n" +
+	"\x04pids\x18\x06 \x01(\x04R\x04pids\x12!\n" +
+	"\fdeny_devices\x18\a \x03(\tR\vdenyDevices\x12#\n" +
+	"\rallow_devices\x18\b \x03(\tR\fallowDevices\"j\n" +
 	"\x04Warn\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
 	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +

@@ -88,7 +88,6 @@ func (m *Cage) CloneVT() *Cage {
 	r.SwapBytes = m.SwapBytes
 	r.LimitSwap = m.LimitSwap
 	r.Pids = m.Pids
-	r.LimitDevices = m.LimitDevices
 	if rhs := m.Cpus; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -99,10 +98,15 @@ func (m *Cage) CloneVT() *Cage {
 		copy(tmpContainer, rhs)
 		r.Mems = tmpContainer
 	}
-	if rhs := m.Devices; rhs != nil {
+	if rhs := m.DenyDevices; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
-		r.Devices = tmpContainer
+		r.DenyDevices = tmpContainer
+	}
+	if rhs := m.AllowDevices; rhs != nil {
+		tmpContainer := make([]string, len(rhs))
+		copy(tmpContainer, rhs)
+		r.AllowDevices = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1094,14 +1098,20 @@ func (this *Cage) EqualVT(that *Cage) bool {
 	if this.Pids != that.Pids {
 		return false
 	}
-	if this.LimitDevices != that.LimitDevices {
+	if len(this.DenyDevices) != len(that.DenyDevices) {
 		return false
 	}
-	if len(this.Devices) != len(that.Devices) {
+	for i, vx := range this.DenyDevices {
+		vy := that.DenyDevices[i]
+		if vx != vy {
+			return false
+		}
+	}
+	if len(this.AllowDevices) != len(that.AllowDevices) {
 		return false
 	}
-	for i, vx := range this.Devices {
-		vy := that.Devices[i]
+	for i, vx := range this.AllowDevices {
+		vy := that.AllowDevices[i]
 		if vx != vy {
 			return false
 		}
@@ -2823,24 +2833,23 @@ func (m *Cage) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if len(m.Devices) > 0 {
-		for iNdEx := len(m.Devices) - 1; iNdEx >= 0; iNdEx-- {
-			i -= len(m.Devices[iNdEx])
-			copy(dAtA[i:], m.Devices[iNdEx])
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Devices[iNdEx])))
+	if len(m.AllowDevices) > 0 {
+		for iNdEx := len(m.AllowDevices) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.AllowDevices[iNdEx])
+			copy(dAtA[i:], m.AllowDevices[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.AllowDevices[iNdEx])))
 			i--
 			dAtA[i] = 0x42
 		}
 	}
-	if m.LimitDevices {
-		i--
-		if m.LimitDevices {
-			dAtA[i] = 1
-		} else {
-			dAtA[i] = 0
+	if len(m.DenyDevices) > 0 {
+		for iNdEx := len(m.DenyDevices) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.DenyDevices[iNdEx])
+			copy(dAtA[i:], m.DenyDevices[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.DenyDevices[iNdEx])))
+			i--
+			dAtA[i] = 0x3a
 		}
-		i--
-		dAtA[i] = 0x38
 	}
 	if m.Pids != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Pids))
@@ -5260,11 +5269,14 @@ func (m *Cage) SizeVT() (n int) {
 	if m.Pids != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Pids))
 	}
-	if m.LimitDevices {
-		n += 2
+	if len(m.DenyDevices) > 0 {
+		for _, s := range m.DenyDevices {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
-	if len(m.Devices) > 0 {
-		for _, s := range m.Devices {
+	if len(m.AllowDevices) > 0 {
+		for _, s := range m.AllowDevices {
 			l = len(s)
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
@@ -6859,28 +6871,8 @@ func (m *Cage) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 		case 7:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field LimitDevices", wireType)
-			}
-			var v int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				v |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			m.LimitDevices = bool(v != 0)
-		case 8:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Devices", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field DenyDevices", wireType)
 			}
 			var stringLen uint64
 			for shift := uint(0); ; shift += 7 {
@@ -6908,7 +6900,39 @@ func (m *Cage) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Devices = append(m.Devices, string(dAtA[iNdEx:postIndex]))
+			m.DenyDevices = append(m.DenyDevices, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 8:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AllowDevices", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.AllowDevices = append(m.AllowDevices, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

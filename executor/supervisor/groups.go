@@ -1,0 +1,209 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"stint/executor/cgroup"
+)
+
+// ControlGroups holds steps in the control groups of a node's tree: job_N/step_S, where S is "batch" or the step's number.
+// nil if the tree is not active: nothing can be enforced here.
+func ControlGroups(tree *cgroup.Tree) Cages {
+	if tree == nil || !tree.Active() {
+		return nil
+	}
+	return &groups{tree: tree, steps: map[uint64]int{}}
+}
+
+type groups struct {
+	tree *cgroup.Tree
+
+	mu    sync.Mutex
+	steps map[uint64]int // of each job: its group goes with the last of them
+}
+
+// patience is how long one attempt to kill or stop all of a group may take.
+const patience = 5 * time.Second
+
+func stepName(step uint32) string {
+	if step == StepBatch {
+		return "batch"
+	}
+	return strconv.FormatUint(uint64(step), 10)
+}
+
+func (g *groups) Name(k *Key, uid uint32) string {
+	return fmt.Sprintf("job_%d/step_%s", k.Job, stepName(k.Step))
+}
+
+func (g *groups) Make(k *Key, uid uint32, c *Cage) (Confinement, []string, error) {
+	l := cgroup.Limits{CPUs: ints(c.Cpus), Mems: ints(c.Mems), MemoryBytes: c.MemoryBytes, PIDs: c.Pids}
+	if c.LimitSwap {
+		l.SwapBytes = &c.SwapBytes
+	}
+	var err error
+	if l.DenyDevices, err = devices(c.DenyDevices); err == nil {
+		l.AllowDevices, err = devices(c.AllowDevices)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	group, err := g.tree.Create(k.Job, stepName(k.Step), int(uid), l)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.steps[k.Job]++
+	return &group1{groups: g, group: group}, nil, nil
+}
+
+func (g *groups) Find(name string) (Confinement, error) {
+	var job uint64
+	var step string
+	if n, err := fmt.Sscanf(strings.ReplaceAll(name, "/", " "), "job_%d step_%s", &job, &step); n != 2 || err != nil {
+		return nil, fmt.Errorf("%q is not the name of a step's control group", name)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	group, err := g.tree.Find(job, step)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return gone{}, nil
+	case err != nil:
+		return nil, err
+	}
+	g.steps[job]++
+	return &group1{groups: g, group: group}, nil
+}
+
+func devices(texts []string) ([]cgroup.Device, error) {
+	out := make([]cgroup.Device, len(texts))
+	for i, t := range texts {
+		var err error
+		if out[i], err = parseDevice(t); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// parseDevice reads a device number: "c 195:0".
+func parseDevice(s string) (d cgroup.Device, err error) {
+	var rest string
+	if n, _ := fmt.Sscanf(s, "%c %d:%d%s", &d.Type, &d.Major, &d.Minor, &rest); n != 3 || d.Type != 'c' && d.Type != 'b' {
+		return cgroup.Device{}, fmt.Errorf("device %q: a type and a number are wanted, like \"c 195:0\"", s)
+	}
+	return d, nil
+}
+
+func ints(v []uint32) []int {
+	if len(v) == 0 {
+		return nil
+	}
+	out := make([]int, len(v))
+	for i, n := range v {
+		out[i] = int(n)
+	}
+	return out
+}
+
+// group1 is the control group of one step.
+type group1 struct {
+	groups *groups
+	group  *cgroup.Group
+}
+
+func (c *group1) Enter(attr *syscall.SysProcAttr) (func() error, error) {
+	tid := unix.Gettid()
+	leave := func() error { return c.group.Leave(tid) }
+	if fd, err := c.group.FD(); err == nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, fd
+	} else if !errors.Is(err, cgroup.ErrNoGroups) {
+		return leave, err
+	}
+	return leave, c.group.Join(tid)
+}
+
+func (c *group1) Pids() ([]int, error) { return c.group.Procs() }
+
+func (c *group1) Kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return c.group.Kill(ctx)
+}
+
+func (c *group1) Freeze(on bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if on {
+		return c.group.Freeze(ctx)
+	}
+	return c.group.Thaw(ctx)
+}
+
+func (c *group1) Usage(u *Usage) error {
+	s, err := c.group.Stats()
+	if err != nil {
+		return err
+	}
+	// The kernel's sums cover every process that ever was in the group; what was seen of them can only be less.
+	if s.Has&cgroup.HasCPU != 0 && uint64(s.CPUUser+s.CPUSystem) > u.UserNs+u.SystemNs {
+		u.UserNs, u.SystemNs = uint64(s.CPUUser), uint64(s.CPUSystem)
+	}
+	if s.Has&cgroup.HasPIDsPeak != 0 {
+		u.ProcessesPeak = max(u.ProcessesPeak, uint32(s.PIDsPeak))
+	}
+	return nil
+}
+
+func (c *group1) OOM() (bool, error) {
+	n, err := c.group.OOMKills()
+	return n > 0, err
+}
+
+func (c *group1) Remove() error {
+	err := c.group.Remove()
+	g := c.groups
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	job := c.group.Job
+	if g.steps[job]--; g.steps[job] > 0 {
+		return err
+	}
+	delete(g.steps, job)
+	if err != nil {
+		return err
+	}
+	whole, err := g.tree.Find(job, "")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return whole.Remove()
+}
+
+// gone is a group that is not there any more.
+type gone struct{}
+
+func (gone) Enter(*syscall.SysProcAttr) (func() error, error) {
+	return func() error { return nil }, errors.New("the control group is gone")
+}
+func (gone) Pids() ([]int, error) { return nil, nil }
+func (gone) Kill() error          { return nil }
+func (gone) Freeze(bool) error    { return nil }
+func (gone) Usage(*Usage) error   { return nil }
+func (gone) OOM() (bool, error)   { return false, nil }
+func (gone) Remove() error        { return nil }
