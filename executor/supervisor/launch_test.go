@@ -97,9 +97,10 @@ func TestInterpreter(t *testing.T) {
 	if _, out := r.run(r.script("echo ${0##*/}")); out != "slurm_script\n" {
 		t.Errorf("the script is called %q", out)
 	}
-	if left, err := os.ReadDir(filepath.Join(r.conf.StateDir, "spool")); err != nil || len(left) > 0 {
-		t.Errorf("left in the spool: %v, %v", left, err)
-	}
+	r.await("the spool is empty again", func() bool {
+		left, err := filepath.Glob(filepath.Join(r.conf.StateDir, "spool", "*", "*"))
+		return err == nil && len(left) == 0
+	})
 }
 
 func TestLaunchFailures(t *testing.T) {

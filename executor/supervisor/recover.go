@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -49,6 +48,13 @@ func (s *supervisor) recover() error {
 				return err
 			}
 		}
+	}
+	used := map[string]bool{}
+	for _, st := range s.live {
+		used[st.launching.Spool] = true
+	}
+	if err := s.spool.open(used); err != nil {
+		return err
 	}
 	for _, st := range s.live {
 		if err := s.takeUp(st); err != nil {
@@ -126,9 +132,6 @@ func (s *supervisor) endBoot() {
 			}
 		}
 		x.Provisional = false
-		if st.launching.Spool != "" {
-			_ = os.RemoveAll(st.launching.Spool)
-		}
 		delete(s.live, k)
 		s.ended[k] = x
 	}

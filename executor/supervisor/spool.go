@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -12,17 +14,68 @@ import (
 // looks at its own name finds it.
 const scriptName = "slurm_script"
 
-// spoolDir is the folder of one step below the supervisor's spool.
-func (s *supervisor) spoolDir(k *Key) string {
-	return filepath.Join(s.conf.Spool, fmt.Sprintf("job%05d.%d.%d", k.Job, k.Run, k.Step))
+// spool gives out folders for scripts, one to a step at a time. They are kept: making one costs as much as making the
+// file in it.
+type spool struct {
+	dir string
+
+	mu   sync.Mutex
+	free []string
+	next int
+}
+
+// take returns a folder that no step has.
+func (p *spool) take() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		d := p.free[n-1]
+		p.free = p.free[:n-1]
+		return d
+	}
+	p.next++
+	return filepath.Join(p.dir, strconv.Itoa(p.next))
+}
+
+// give takes a folder back, without the script.
+func (p *spool) give(dir string) error {
+	if err := os.Remove(filepath.Join(dir, scriptName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err // and the folder is not used again
+	}
+	p.mu.Lock()
+	p.free = append(p.free, dir)
+	p.mu.Unlock()
+	return nil
+}
+
+// open makes the spool, and empties it of all but the folders in use.
+func (p *spool) open(used map[string]bool) error {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return fmt.Errorf("opening the spool of scripts: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(p.dir, e.Name())
+		if n, err := strconv.Atoi(e.Name()); err == nil && n > 0 {
+			p.next = max(p.next, n)
+			if !used[dir] {
+				if err := p.give(dir); err != nil {
+					return fmt.Errorf("emptying the spool of scripts: %w", err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // writeScript puts the script where its user, and nobody else, can read and execute it.
 func writeScript(dir string, script []byte, who identity) (string, error) {
-	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { // whatever the umask made of it
+	switch err := os.Mkdir(dir, 0o711); {
+	case err == nil:
+		if err := os.Chmod(dir, 0o711); err != nil { // whatever the umask made of it
+			return "", err
+		}
+	case !errors.Is(err, os.ErrExist):
 		return "", err
 	}
 	path := filepath.Join(dir, scriptName)

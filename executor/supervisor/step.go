@@ -3,7 +3,6 @@ package supervisor
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -81,9 +80,12 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 		st.launching.Group = s.conf.Cages.Name(l.Key, l.Uid)
 	}
 	if len(l.Script) > 0 {
-		st.launching.Spool = s.spoolDir(l.Key)
+		st.launching.Spool = s.spool.take()
 	}
 	if e := s.admit(st); e != nil {
+		if st.launching.Spool != "" {
+			_ = s.spool.give(st.launching.Spool)
+		}
 		return nil, e
 	}
 	if err := s.start(st, l); err != nil {
@@ -329,8 +331,8 @@ func (s *supervisor) bury(st *step, x *Exited) {
 			s.log.Warn("a control group cannot be removed", "step", st.id.String(), "error", err)
 		}
 	}
-	if dir := st.launching.Spool; dir != "" && filepath.Dir(dir) == filepath.Clean(s.conf.Spool) {
-		if err := os.RemoveAll(dir); err != nil {
+	if dir := st.launching.Spool; dir != "" {
+		if err := s.spool.give(dir); err != nil {
 			s.log.Warn("a script cannot be removed", "step", st.id.String(), "error", err)
 		}
 	}

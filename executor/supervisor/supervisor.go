@@ -53,6 +53,7 @@ type supervisor struct {
 	boot     string
 	oomScore int32
 	journal  *journal
+	spool    *spool
 	threads  *threads
 	reaper   *reaper
 	listener *net.UnixListener
@@ -117,7 +118,7 @@ func open(conf Config) (*supervisor, error) {
 		conf.Log = slog.Default()
 	}
 	s := &supervisor{conf: conf, log: conf.Log, pid: os.Getpid(), live: map[id]*step{}, ended: map[id]*Exited{}, tombs: map[id]int64{},
-		mains: map[int]bool{}, watchers: map[*watcher]struct{}{}, conns: map[net.Conn]bool{}, finished: make(chan struct{}), compact: compactFrom}
+		spool: &spool{dir: conf.Spool}, mains: map[int]bool{}, watchers: map[*watcher]struct{}{}, conns: map[net.Conn]bool{}, finished: make(chan struct{}), compact: compactFrom}
 	s.changed = sync.NewCond(&s.mu)
 	if s.boot, err = BootID(); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 )
 
@@ -17,9 +18,10 @@ func (s *supervisor) processes(st *step) ([]int, error) {
 		return without(pids, st), nil
 	}
 	if st.ended() && !st.adopted {
-		// The main process is gone, so what is left of it are orphans, our children, with what is below them.
+		// The main process is gone, so what is left of it are orphans, our children, with what is below them: mostly
+		// there are none, and the whole of /proc need not be read.
 		orphans, err := s.strangers()
-		if err != nil || len(orphans) == 0 {
+		if err != nil || !slices.ContainsFunc(orphans, func(pid int) bool { return s.belongs(st, pid) }) {
 			return nil, err
 		}
 	}
@@ -51,7 +53,6 @@ func (s *supervisor) tree(st *step, all []stat) []int {
 			add(c)
 		}
 	}
-	job, node := fmt.Sprintf("SLURM_JOB_ID=%d", st.id.job), "SLURMD_NODENAME="+st.launching.Node
 	for _, p := range all {
 		switch {
 		case p.pid == main && p.startTicks == since, p.session == main && p.startTicks >= since:
@@ -59,7 +60,7 @@ func (s *supervisor) tree(st *step, all []stat) []int {
 		case p.ppid == s.pid || st.adopted:
 			// Perhaps an orphan, whose parent is this supervisor, or after a kill somebody else. Whose it is, only its
 			// environment tells, and only if there is no other step of the job.
-			if !s.isMain(p.pid) && p.state != 'Z' && p.startTicks >= since && s.alone(st) && hasVariable(p.pid, job) && hasVariable(p.pid, node) {
+			if !s.isMain(p.pid) && p.state != 'Z' && p.startTicks >= since && s.marked(st, p.pid) {
 				add(p.pid)
 			}
 		}
@@ -71,6 +72,17 @@ func (s *supervisor) tree(st *step, all []stat) []int {
 		}
 	}
 	return out
+}
+
+// belongs tells whether an orphan is one of a step whose main process is over.
+func (s *supervisor) belongs(st *step, pid int) bool {
+	p, err := readStat(pid)
+	return err == nil && p.state != 'Z' && (st.birth != nil && p.session == int(st.birth.Pid) || s.marked(st, pid))
+}
+
+// marked tells whether a process was started with the environment of a step, and no other step of the job is here.
+func (s *supervisor) marked(st *step, pid int) bool {
+	return s.alone(st) && hasVariable(pid, fmt.Sprintf("SLURM_JOB_ID=%d", st.id.job)) && hasVariable(pid, "SLURMD_NODENAME="+st.launching.Node)
 }
 
 // without drops the main process once it is known to have ended: it stays a zombie until its end is in the journal.
