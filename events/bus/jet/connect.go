@@ -53,7 +53,7 @@ type Bus struct {
 	log  *slog.Logger
 
 	turns   fenced.Turns
-	denials denials
+	waits   waits
 	closed  chan struct{}
 	closing sync.Once
 
@@ -90,6 +90,10 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		b.log = slog.Default()
 	}
 	b.log = b.log.With("role", opts.Role.String())
+	pings := 2 * time.Second // a server that sleeps is left after two without an answer
+	if opts.Role.Narrow() {
+		pings = 5 * time.Second // there may be thousands
+	}
 	nopts := []nats.Option{
 		nats.Name(opts.Role.String()),
 		nats.CustomInboxPrefix(opts.Role.Inbox()),
@@ -97,7 +101,7 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		nats.ReconnectBufSize(-1),
 		nats.CustomReconnectDelay(reconnectDelay),
 		nats.IgnoreAuthErrorAbort(),
-		nats.PingInterval(5 * time.Second),
+		nats.PingInterval(pings),
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(tryTime),
 		nats.PermissionErrOnSubscribe(true),
@@ -207,6 +211,7 @@ func (b *Bus) tell(s bus.Status) {
 	if s.State != bus.Up {
 		close(b.drops)
 		b.drops = make(chan struct{})
+		b.waits.end(errDropped)
 	}
 	fns := append([]*statusFn(nil), b.statuses...)
 	b.statusMu.Unlock()
@@ -236,7 +241,7 @@ func (b *Bus) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 		// … Permissions Violation for Publish to "ev.sched"
 		if _, rest, ok := strings.Cut(err.Error(), `"`); ok {
 			subject, _, _ := strings.Cut(rest, `"`)
-			b.denials.report(subject)
+			b.waits.report(subject)
 		}
 		b.log.Warn("the bus does not permit what this role tried", "error", err)
 		return
@@ -248,37 +253,50 @@ func (b *Bus) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	b.log.Warn("the bus reports a fault", "error", err)
 }
 
-// denials ends tries on subjects that the server refuses: its refusal comes apart from the try, which would
-// otherwise wait for its time to pass and then go on for ever.
-type denials struct {
+// errDropped ends the tries whose answer cannot come any more.
+var errDropped = errors.New("the connection dropped")
+
+// waits ends tries that wait in vain: on subjects that the server refuses, which it says apart from the try, and all of
+// them when the connection drops.
+type waits struct {
 	mu      sync.Mutex
 	waiting map[string]map[*context.CancelCauseFunc]bool
 }
 
-func (d *denials) report(subject string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for cancel := range d.waiting[subject] {
+func (w *waits) report(subject string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for cancel := range w.waiting[subject] {
 		(*cancel)(bus.ErrDenied)
 	}
 }
 
-func (d *denials) watch(subject string, cancel *context.CancelCauseFunc) (done func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waiting == nil {
-		d.waiting = map[string]map[*context.CancelCauseFunc]bool{}
+func (w *waits) end(why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, waiting := range w.waiting {
+		for cancel := range waiting {
+			(*cancel)(why)
+		}
 	}
-	if d.waiting[subject] == nil {
-		d.waiting[subject] = map[*context.CancelCauseFunc]bool{}
+}
+
+func (w *waits) watch(subject string, cancel *context.CancelCauseFunc) (done func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting == nil {
+		w.waiting = map[string]map[*context.CancelCauseFunc]bool{}
 	}
-	d.waiting[subject][cancel] = true
+	if w.waiting[subject] == nil {
+		w.waiting[subject] = map[*context.CancelCauseFunc]bool{}
+	}
+	w.waiting[subject][cancel] = true
 	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.waiting[subject], cancel)
-		if len(d.waiting[subject]) == 0 {
-			delete(d.waiting, subject)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting[subject], cancel)
+		if len(w.waiting[subject]) == 0 {
+			delete(w.waiting, subject)
 		}
 	}
 }
@@ -287,7 +305,7 @@ func (d *denials) watch(subject string, cancel *context.CancelCauseFunc) (done f
 func (b *Bus) try(ctx context.Context, subject string, request func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer b.denials.watch(subject, &cancel)()
+	defer b.waits.watch(subject, &cancel)()
 	ctx, stop := context.WithTimeout(ctx, tryTime)
 	defer stop()
 	err := request(ctx)
@@ -296,6 +314,9 @@ func (b *Bus) try(ctx context.Context, subject string, request func(ctx context.
 	}
 	if errors.Is(context.Cause(ctx), bus.ErrDenied) {
 		return fmt.Errorf("%s: %w to %s", subject, bus.ErrDenied, b.role)
+	}
+	if errors.Is(context.Cause(ctx), errDropped) {
+		err = errDropped
 	}
 	return b.meaning(err)
 }

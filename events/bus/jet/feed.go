@@ -93,7 +93,7 @@ func (f feed) send(ctx context.Context, after uint64, window []bus.Entry) (acked
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for i, e := range window {
-		defer f.b.denials.watch(e.Subject, &cancel)()
+		defer f.b.waits.watch(e.Subject, &cancel)()
 		m := nats.NewMsg(e.Subject)
 		m.Data = e.Data
 		future, err := f.b.js.PublishMsgAsync(m,

@@ -149,7 +149,7 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 		case <-f.b.closed:
 			return bus.ErrClosed, nil
 		case <-dropped:
-			q.end(errors.New("the connection dropped"))
+			q.end(errDropped)
 		case <-q.ready:
 		}
 	}

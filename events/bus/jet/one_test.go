@@ -88,3 +88,7 @@ func TestContractInProcess(t *testing.T) {
 		return b
 	})
 }
+
+func runContract(t *testing.T, c *cluster) {
+	bustest.Run(t, func(t testing.TB) bus.Bus { return c.connect(t) })
+}

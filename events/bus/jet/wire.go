@@ -142,13 +142,15 @@ func (w wire) Ask(ctx context.Context, subject string, question []byte) ([]byte,
 func (w wire) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer w.b.denials.watch(m.Subject, &cancel)()
+	defer w.b.waits.watch(m.Subject, &cancel)()
 	answer, err := w.b.nc.RequestMsgWithContext(inner, m)
 	switch {
 	case err == nil:
 		return answer, nil
 	case errors.Is(context.Cause(inner), bus.ErrDenied):
 		return nil, fmt.Errorf("%w to %s", bus.ErrDenied, w.b.role)
+	case errors.Is(context.Cause(inner), errDropped):
+		return nil, errDropped
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, bus.ErrNobody
 	}
