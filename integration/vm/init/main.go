@@ -1,0 +1,64 @@
+// Command init is the first and only process of the small virtual machine in which package vm runs a test binary: it
+// mounts what a program expects, runs the program, says on the console how it ended, and switches the machine off.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	status := run()
+	fmt.Printf("\nVM-EXIT:%d\n", status)
+	unix.Sync()
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+func run() int {
+	for _, m := range []struct{ kind, dir string }{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}, {"cgroup2", "/sys/fs/cgroup"},
+	} {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			fmt.Println(err)
+			return 120
+		}
+		if err := unix.Mount(m.kind, m.dir, m.kind, 0, ""); err != nil {
+			fmt.Printf("mounting %s: %v\n", m.dir, err)
+			return 120
+		}
+	}
+	// What to run is the one line of a file: the kernel's command line is too short for some.
+	args, err := os.ReadFile("/args")
+	if err != nil {
+		fmt.Println(err)
+		return 120
+	}
+	c := exec.Command("/program", split(string(args))...)
+	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stdout, "/tmp"
+	c.Env = []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"}
+	if err := c.Run(); err != nil {
+		if c.ProcessState == nil {
+			fmt.Println(err)
+			return 121
+		}
+		return c.ProcessState.ExitCode()
+	}
+	return 0
+}
+
+// split takes NUL-separated arguments apart.
+func split(s string) []string {
+	var out []string
+	for len(s) > 0 {
+		i := 0
+		for i < len(s) && s[i] != 0 {
+			i++
+		}
+		out = append(out, s[:i])
+		s = s[min(i+1, len(s)):]
+	}
+	return out
+}
