@@ -15,14 +15,33 @@ import (
 // Answer answers one question from the tables as they are when they have reached ask.LeastSeq. It never fails: what goes
 // wrong is in Answer.Error. Long answers come in parts: while More is set, ask again with After = More.
 func (l *Ledger) Answer(ctx context.Context, ask *rows.Ask) *rows.Answer {
+	wait := time.Duration(min(ask.GetStory().GetWaitMs(), maxWaitMs)) * time.Millisecond
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience+wait)
+		defer cancel()
+	}
 	if err := l.Reached(ctx, ask.LeastSeq); err != nil {
 		return &rows.Answer{Error: err.Error()}
 	}
-	answer := &rows.Answer{}
-	if err := l.answer(ctx, ask, answer); err != nil {
-		answer = &rows.Answer{Error: l.named(err).Error()}
+	for until := time.Now().Add(wait); ; {
+		answer := &rows.Answer{}
+		if err := l.answer(ctx, ask, answer); err != nil {
+			return &rows.Answer{Error: l.named(err).Error()}
+		}
+		// A story that is followed is answered when there is something new to tell, or the time is over.
+		left := time.Until(until)
+		if wait == 0 || len(answer.Story) > 0 || left <= 0 || !l.wait(ctx, answer.Seq, left) {
+			return answer
+		}
 	}
-	return answer
+}
+
+// wait waits until the tables have moved behind seq, at most for so long, and reports whether they have.
+func (l *Ledger) wait(ctx context.Context, seq uint64, most time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return l.Reached(ctx, seq+1) == nil
 }
 
 // Each asks until there is no more and hands each part to f.
@@ -135,5 +154,7 @@ func nodeEvents(db pebble.Reader, a *rows.AskNodeEvents, answer *rows.Answer) er
 	})
 }
 
-// patience is how long a question waits when nobody set it a time.
-const patience = 10 * time.Second
+const (
+	patience  = 10 * time.Second // how long a question waits when nobody set it a time
+	maxWaitMs = 3_600_000
+)

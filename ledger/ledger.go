@@ -55,6 +55,7 @@ type Ledger struct {
 	moved   chan struct{} // closed when seq moves
 	trouble string        // why the follower stands still
 	broken  error         // the storage failed: nothing may be asked of it any more
+	first   int64         // server time of message 1
 	gone    chan struct{} // closed when broken is set
 
 	snappedSeq uint64 // as told to others
@@ -114,8 +115,14 @@ func Open(dir string, o Options) (*Ledger, error) {
 		o.MinFreeBytes = 64 << 20
 	}
 	l := &Ledger{dir: dir, o: o, fs: o.FS, moved: make(chan struct{}), gone: make(chan struct{})}
-	if err := o.FS.MkdirAll(dir, 0o700); err != nil {
+	if err := o.FS.MkdirAll(o.FS.PathJoin(dir, tablesDir), 0o700); err != nil {
 		return nil, fmt.Errorf("making the ledger's directory %s: %w", dir, err)
+	}
+	// The new directory's own name must be on the disk too, or a crash takes all of it.
+	for _, d := range []string{dir, o.FS.PathDir(dir)} {
+		if err := syncDir(o.FS, d); err != nil {
+			return nil, fmt.Errorf("syncing the directory %s: %w", d, err)
+		}
 	}
 	if err := l.openTables(); err != nil {
 		return nil, err
@@ -127,6 +134,9 @@ func Open(dir string, o Options) (*Ledger, error) {
 	return l, nil
 }
 
+// tablesDir holds the tables; the fold's snapshots lie beside it.
+const tablesDir = "tables"
+
 func (l *Ledger) openTables() (err error) {
 	cache := pebble.NewCache(l.o.CacheBytes)
 	defer cache.Unref()
@@ -136,21 +146,30 @@ func (l *Ledger) openTables() (err error) {
 		Cache:              cache,
 		MemTableSize:       32 << 20,
 		Logger:             &logger{l},
-		EventListener:      &pebble.EventListener{BackgroundError: func(err error) { l.stand("writing in the background: " + err.Error()) }},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { l.stand("writing in the background: " + err.Error()) },
+			DataCorruption:  l.corrupt,
+		},
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	// A damaged directory makes Pebble return an error, or call Fatalf, or panic.
-	defer func() {
-		if r := recover(); r != nil {
-			err = &DamagedError{Dir: l.dir, Err: fmt.Errorf("%v", r)}
-		}
-	}()
-	l.db, err = pebble.Open(l.fs.PathJoin(l.dir, "tables"), opts)
+	err = l.guard(func() (err error) {
+		defer func() {
+			if r := recover(); r != nil { // a damaged file may be believed, up to a point
+				err = fmt.Errorf("%v", r)
+			}
+		}()
+		db, err := pebble.Open(l.fs.PathJoin(l.dir, tablesDir), opts)
+		l.db = db
+		return err
+	})
+	var d *DamagedError
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &d):
+		return err
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("opening the tables in %s: %w", l.dir, err)
 	case isLocked(err):
@@ -180,6 +199,7 @@ func (l *Ledger) load() error {
 			return fmt.Errorf("writing to the tables in %s: %w", l.dir, err)
 		}
 	}
+	l.first = meta.FirstUs
 	seq, at, err := readCursor(l.db)
 	if err != nil {
 		return l.named(err)
@@ -224,6 +244,12 @@ func (l *Ledger) Apply(e events.Event) error {
 	if e.Seq <= l.cursor {
 		l.fold.Apply(e)
 		return nil
+	}
+	if e.Seq == 1 {
+		if err := l.tables.put([]byte{tableMeta}, &rows.Meta{Format: Format, FirstUs: e.At}); err != nil {
+			return err
+		}
+		l.first = e.At
 	}
 	return l.named(l.record(&e))
 }

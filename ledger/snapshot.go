@@ -75,7 +75,11 @@ func (l *Ledger) writeFile(name string, parts ...[]byte) error {
 	if err := l.fs.Rename(name+".new", name); err != nil {
 		return err
 	}
-	d, err := l.fs.OpenDir(l.dir)
+	return syncDir(l.fs, l.dir)
+}
+
+func syncDir(fs vfs.FS, name string) error {
+	d, err := fs.OpenDir(name)
 	if err != nil {
 		return err
 	}

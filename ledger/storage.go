@@ -3,15 +3,16 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"syscall"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // logger passes on what the storage engine says. What it calls fatal must not end the process, in which a controller may
-// lead: the goroutine that says so ends, the ledger is broken from then on, and says it.
+// lead: the ledger is broken from then on and says so, and the goroutine that met it stands still for ever, since the
+// engine does not expect it to go on, nor to be unwound.
 type logger struct{ l *Ledger }
 
 func (g *logger) Infof(format string, args ...interface{}) {}
@@ -22,56 +23,55 @@ func (g *logger) Errorf(format string, args ...interface{}) {
 
 func (g *logger) Fatalf(format string, args ...interface{}) {
 	g.l.fail(fmt.Errorf(format, args...))
-	if g.l.db == nil {
-		panic(fmt.Sprintf(format, args...)) // while opening: recovered there
-	}
-	runtime.Goexit()
+	select {}
+}
+
+// corrupt is called when the engine reads what it did not write.
+func (l *Ledger) corrupt(info pebble.DataCorruptionInfo) {
+	l.broke(&DamagedError{Dir: l.dir, Err: fmt.Errorf("%s: %w", info.Path, info.Details)})
 }
 
 // fail marks the ledger as broken. The cursor is where the last batch left it, since rows and cursor are one write.
 func (l *Ledger) fail(err error) {
+	what := "its storage failed"
+	if vfs.IsNoSpaceError(err) || strings.Contains(err.Error(), "no space left") {
+		what = "the disk is full: free some space"
+	}
+	l.broke(fmt.Errorf("the ledger in %s stands still at sequence %d: %s, then start it again (%w)", l.dir, l.Seq(), what, err))
+}
+
+func (l *Ledger) broke(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
 		return
 	}
-	what := "its storage failed"
-	if vfs.IsNoSpaceError(err) || strings.Contains(err.Error(), "no space left") {
-		what = "the disk is full: free some space"
-	}
-	l.broken = fmt.Errorf("the ledger in %s stands still at sequence %d: %s, then start it again (%w)", l.dir, l.seq, what, err)
+	l.broken = err
 	close(l.gone)
-	l.o.Log.Error(l.broken.Error())
+	l.o.Log.Error(err.Error())
 }
 
-// guard runs a write and returns its error, or that of the storage engine if it gave up in the middle.
+// guard runs a write and returns its error, or why the storage engine gave up in the middle of it.
 func (l *Ledger) guard(write func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		finished := false
-		defer func() {
-			if !finished {
-				l.fail(errors.New("the write was given up"))
-			}
-		}()
-		err := write()
-		finished = true
-		done <- err
-	}()
+	go func() { done <- write() }()
+	var err error
 	select {
-	case err := <-done:
+	case err = <-done:
 		if err == nil {
 			return nil
 		}
 		if vfs.IsNoSpaceError(err) {
 			l.fail(err)
 		}
-		return err
 	case <-l.gone:
-		l.mu.Lock()
-		defer l.mu.Unlock()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
 		return l.broken
 	}
+	return err
 }
 
 // room says why there is not enough space on the disk to go on, or nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sort"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,16 +18,19 @@ const storyMessages = 1000
 
 // tell answers AskStory: the story of a job from the places that are indexed, or that of the log from a sequence on.
 func (l *Ledger) tell(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
-	if l.fetch == nil {
+	l.mu.Lock()
+	log := l.fetch
+	l.mu.Unlock()
+	if log == nil {
 		return errors.New("this ledger cannot read the log just now, so it has no stories to tell")
 	}
 	if ask.Job != 0 {
-		return l.tellJob(ctx, db, ask, answer)
+		return tellJob(ctx, db, log, ask, answer)
 	}
-	return l.tellAll(ctx, db, ask, answer)
+	return tellAll(ctx, db, log, ask, answer)
 }
 
-func (l *Ledger) tellJob(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
+func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
 	jobs, err := storyJobs(db, ask)
 	if err != nil {
 		return err
@@ -54,7 +56,7 @@ func (l *Ledger) tellJob(ctx context.Context, db pebble.Reader, ask *rows.AskSto
 		seqs = append(seqs, seq)
 	}
 	sort.Slice(seqs, func(i, j int) bool { return seqs[i] < seqs[j] })
-	most := l.storyLimit(ask)
+	most := storyLimit(ask)
 	of := setOf(jobs)
 	names := newNames(db)
 	answer.StorySeq = answer.Seq
@@ -63,7 +65,7 @@ func (l *Ledger) tellJob(ctx context.Context, db pebble.Reader, ask *rows.AskSto
 			answer.StorySeq = seqs[i-1]
 			return nil
 		}
-		e, err := l.fetch.Message(ctx, seq)
+		e, err := log.Message(ctx, seq)
 		if errors.Is(err, ErrArchived) {
 			answer.Story = append(answer.Story, &rows.StoryLine{Seq: seq, Index: story.Whole, Kind: "archived",
 				Who: "archive", What: fmt.Sprintf("message %d has left the log", seq), Why: "it is in the archive"})
@@ -133,7 +135,7 @@ func storyPlaces(db pebble.Reader, job uint32) ([]placeOf, error) {
 	return places, err
 }
 
-func (l *Ledger) storyLimit(ask *rows.AskStory) int {
+func storyLimit(ask *rows.AskStory) int {
 	if n := int(ask.Limit); n > 0 && n < storyMessages {
 		return n
 	}
@@ -141,15 +143,15 @@ func (l *Ledger) storyLimit(ask *rows.AskStory) int {
 }
 
 // tellAll tells what the log says behind a sequence, as far as the tables have it.
-func (l *Ledger) tellAll(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
+func tellAll(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
 	answer.StorySeq = ask.AfterSeq
 	if ask.AfterSeq >= answer.Seq {
 		return nil
 	}
 	names := newNames(db)
-	left := l.storyLimit(ask)
+	left := storyLimit(ask)
 	var failed error
-	err := l.fetch.Messages(ctx, ask.AfterSeq+1, func(e events.Event) bool {
+	err := log.Messages(ctx, ask.AfterSeq+1, func(e events.Event) bool {
 		if e.Seq > answer.Seq {
 			return false
 		}
@@ -261,11 +263,4 @@ func (n *names) row(job uint32) *rows.JobRow {
 		return nil
 	}
 	return last
-}
-
-// Wait waits until there is something behind a sequence, at most for so long; it is how stories are followed.
-func (l *Ledger) Wait(ctx context.Context, behind uint64, most time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	_ = l.Reached(ctx, behind+1) // the time being over is an answer too: nothing new
 }

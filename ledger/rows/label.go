@@ -8,6 +8,9 @@ import (
 	"stint/events/idset"
 )
 
+// View is the view that a ledger answers: questions are asked on events.SubjectAsk(View).
+const View = "account"
+
 // Label is a record as people name its job: 17, 81_5, 81_[6-9%2], 100+1.
 func Label(r *JobRow) string { return LabelCut(r, 0) }
 

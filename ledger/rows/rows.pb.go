@@ -2658,7 +2658,7 @@ func (x *Status) GetHost() string {
 type Meta struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	FirstUs       int64                  `protobuf:"varint,2,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"` // server time of message 1: which log these tables are made from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2700,11 +2700,11 @@ func (x *Meta) GetFormat() uint32 {
 	return 0
 }
 
-func (x *Meta) GetCluster() string {
+func (x *Meta) GetFirstUs() int64 {
 	if x != nil {
-		return x.Cluster
+		return x.FirstUs
 	}
-	return ""
+	return 0
 }
 
 var File_ledger_rows_rows_proto protoreflect.FileDescriptor
@@ -3005,10 +3005,10 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\x06format\x18\x03 \x01(\rR\x06format\x12!\n" +
 	"\fsnapshot_seq\x18\x04 \x01(\x04R\vsnapshotSeq\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x12\n" +
-	"\x04host\x18\x06 \x01(\tR\x04host\"8\n" +
+	"\x04host\x18\x06 \x01(\tR\x04host\"9\n" +
 	"\x04Meta\x12\x16\n" +
-	"\x06format\x18\x01 \x01(\rR\x06format\x12\x18\n" +
-	"\acluster\x18\x02 \x01(\tR\aclusterB\x18Z\x16stint/ledger/rows;rowsb\x06proto3"
+	"\x06format\x18\x01 \x01(\rR\x06format\x12\x19\n" +
+	"\bfirst_us\x18\x02 \x01(\x03R\afirstUsB\x18Z\x16stint/ledger/rows;rowsb\x06proto3"
 
 var (
 	file_ledger_rows_rows_proto_rawDescOnce sync.Once

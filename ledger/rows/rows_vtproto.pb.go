@@ -762,7 +762,7 @@ func (m *Meta) CloneVT() *Meta {
 	}
 	r := new(Meta)
 	r.Format = m.Format
-	r.Cluster = m.Cluster
+	r.FirstUs = m.FirstUs
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2144,7 +2144,7 @@ func (this *Meta) EqualVT(that *Meta) bool {
 	if this.Format != that.Format {
 		return false
 	}
-	if this.Cluster != that.Cluster {
+	if this.FirstUs != that.FirstUs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -4773,12 +4773,10 @@ func (m *Meta) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if len(m.Cluster) > 0 {
-		i -= len(m.Cluster)
-		copy(dAtA[i:], m.Cluster)
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Cluster)))
+	if m.FirstUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstUs))
 		i--
-		dAtA[i] = 0x12
+		dAtA[i] = 0x10
 	}
 	if m.Format != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Format))
@@ -5894,9 +5892,8 @@ func (m *Meta) SizeVT() (n int) {
 	if m.Format != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Format))
 	}
-	l = len(m.Cluster)
-	if l > 0 {
-		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	if m.FirstUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstUs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -12955,10 +12952,10 @@ func (m *Meta) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 		case 2:
-			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Cluster", wireType)
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstUs", wireType)
 			}
-			var stringLen uint64
+			m.FirstUs = 0
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -12968,24 +12965,11 @@ func (m *Meta) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				stringLen |= uint64(b&0x7F) << shift
+				m.FirstUs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
-			intStringLen := int(stringLen)
-			if intStringLen < 0 {
-				return protohelpers.ErrInvalidLength
-			}
-			postIndex := iNdEx + intStringLen
-			if postIndex < 0 {
-				return protohelpers.ErrInvalidLength
-			}
-			if postIndex > l {
-				return io.ErrUnexpectedEOF
-			}
-			m.Cluster = string(dAtA[iNdEx:postIndex])
-			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

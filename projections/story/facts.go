@@ -18,9 +18,6 @@ func (t *teller) fact(i int, f *events.Fact) {
 	case *events.Fact_Placed:
 		p := f.Placed
 		what := fmt.Sprintf("run %d gets %s", p.Run, share(p.Allocation))
-		if p.HasTask {
-			what = fmt.Sprintf("task %d, ", p.Task) + what
-		}
 		if p.Partition != "" {
 			what += " in " + p.Partition
 		}
@@ -28,7 +25,10 @@ func (t *teller) fact(i int, f *events.Fact) {
 		if p.Backfilled {
 			why = "backfilled: it delays nobody ahead of it"
 		}
-		t.job(i, p.Job, "placed", leader, what+", limit "+limit(p.LimitS), why)
+		l := t.job(i, p.Job, "placed", leader, what+", limit "+limit(p.LimitS), why)
+		if p.HasTask {
+			l.Label = fmt.Sprintf("%d_%d", p.Job, p.Task)
+		}
 	case *events.Fact_Stopping:
 		s := f.Stopping
 		what := fmt.Sprintf("run %d is told to end, killed after %d s", s.Run, s.KillAfterS)
