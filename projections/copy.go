@@ -148,12 +148,3 @@ func (j *NodeGres) copy() *NodeGres {
 		Used:  j.Used,
 	}
 }
-
-func (j *TaskJob) copy() *TaskJob {
-	return &TaskJob{
-		Task:  j.Task,
-		Job:   j.Job,
-		State: j.State,
-		Ended: j.Ended,
-	}
-}

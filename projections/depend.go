@@ -20,6 +20,18 @@ func (c *Cluster) depend(j *Job, list []*events.Dependency) {
 	}
 }
 
+// reweigh looks again at what a job (a copy) still waits for.
+func (c *Cluster) reweigh(j *Job) {
+	list := slices.Clone(j.Dependencies)
+	for i, d := range list {
+		if d.State == Fulfilment_UNFULFILLED {
+			list[i] = d.copy()
+			c.weigh(j, list[i], -1)
+		}
+	}
+	j.Dependencies = list
+}
+
 // weigh brings a dependency (a copy) up to date. task ≥ 0: the only thing that happened is that this task of the other array
 // ended.
 func (c *Cluster) weigh(j *Job, s *DependencyState, task int64) {
@@ -373,17 +385,23 @@ func (c *Cluster) letGo(family uint32) {
 		if j == nil || !j.Waits() {
 			continue
 		}
-		i := slices.IndexFunc(j.Dependencies, func(d *DependencyState) bool {
-			return d.Dependency.GetKind() == events.DependencyKind_SINGLETON && d.State == Fulfilment_UNFULFILLED
-		})
-		if i < 0 {
+		if !slices.ContainsFunc(j.Dependencies, unfulfilledSingleton) {
 			continue
 		}
 		next := j.copy()
 		next.Dependencies = slices.Clone(j.Dependencies)
-		next.Dependencies[i] = j.Dependencies[i].copy()
-		next.Dependencies[i].State, next.Dependencies[i].SinceUs = Fulfilment_FULFILLED, max(1, c.now)
+		for i, d := range next.Dependencies {
+			if unfulfilledSingleton(d) {
+				d = d.copy()
+				d.State, d.SinceUs = Fulfilment_FULFILLED, max(1, c.now)
+				next.Dependencies[i] = d
+			}
+		}
 		c.reckon(next, max(next.SubmitUs, j.EligibleUs))
 		c.putJob(j, next)
 	}
+}
+
+func unfulfilledSingleton(d *DependencyState) bool {
+	return d.Dependency.GetKind() == events.DependencyKind_SINGLETON && d.State == Fulfilment_UNFULFILLED
 }

@@ -247,11 +247,11 @@ func audit(c *Cluster) error {
 					fail("job %d waits for %d and nobody knows", j.Id, d.Dependency.Job)
 				}
 				if c.Job(d.Dependency.Job) == nil && c.arrays.get(d.Dependency.Job) == nil {
-					fail("job %d waits for %d, which is not hot", j.Id, d.Dependency.Job)
+					fail("job %d waits for %d, which is not hot: %v", j.Id, d.Dependency.Job, j)
 				}
 			}
 			if d.State == Fulfilment_UNFULFILLED && kind == events.DependencyKind_SINGLETON && c.names[keyOf(j)].first() == j.Family() {
-				fail("job %d is the first of its name and still waits", j.Id)
+				fail("job %d is the first of its name and still waits: %v", j.Id, j)
 			}
 		}
 		return true

@@ -246,6 +246,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	if j.FinishedUs != 0 {
 		c.leaving--
 	}
+	c.reweigh(next) // while it was over nobody told it
 	c.reckon(next, c.now)
 	c.putJob(j, next)
 	c.watch(next)
