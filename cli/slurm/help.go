@@ -25,7 +25,7 @@ func (t *Table) Help(r Release) string {
 			switch o.Arg {
 			case Required:
 				left += "=" + o.Value
-			case Optional:
+			case Optional, Next:
 				left += "[=" + o.Value + "]"
 			}
 		}

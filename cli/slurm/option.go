@@ -12,6 +12,7 @@ const (
 	None     Arg = iota
 	Required     // --opt=val, --opt val, -oval, -o val
 	Optional     // --opt, --opt=val, -oval
+	Next         // as Optional, and the next word is the value too unless it is an option (squeue -j)
 )
 
 // Rank says how widely an option is used: T1 by nearly everybody, T2 at many sites, T3 rarely.
@@ -139,6 +140,10 @@ func (t *Table) Parse(args []string, r Release) (given []Given, words []string, 
 				}
 				value, has = args[i], true
 			}
+			if !has && o.Arg == Next && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				i++
+				value, has = args[i], true
+			}
 			given = append(given, Given{Option: o, Value: value, Has: has, Source: FromCommandLine})
 		default:
 			for j := 1; j < len(arg); j++ {
@@ -154,6 +159,9 @@ func (t *Table) Parse(args []string, r Release) (given []Given, words []string, 
 					if i++; i == len(args) {
 						return nil, nil, t.complain("option requires an argument -- '%c'", o.Short)
 					}
+					g.Value, g.Has = args[i], true
+				} else if o.Arg == Next && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+					i++
 					g.Value, g.Has = args[i], true
 				}
 				given = append(given, g)

@@ -1,0 +1,134 @@
+package slurm
+
+import (
+	"strings"
+
+	"stint/events"
+)
+
+// ScancelTable is the options of scancel.
+var ScancelTable = Table{Command: "scancel", Usage: "[OPTIONS...] [JOBID[_TASK][.STEP]...]", Options: []Option{
+	{"account", 'A', Required, T1, 0, 0, "SCANCEL_ACCOUNT", "account", "NAME", "jobs of this account"},
+	{"admin-comment", 0, Required, T3, 2511, 0, "", "", "", ""},
+	{"batch", 'b', None, T1, 0, 0, "SCANCEL_BATCH", "batch", "", "signal the batch shell only"},
+	{"clusters", 'M', Required, T1, 0, 0, "SLURM_CLUSTERS", "clusters", "NAMES", "on this cluster"},
+	{"cluster", 0, Required, T3, 0, 0, "", "clusters", "NAMES", ""},
+	{"cron", 'c', None, T2, 2302, 0, "SCANCEL_CRON", "", "", ""},
+	{"ctld", 0, None, T2, 0, 0, "SCANCEL_CTLD", "ctld", "", "all goes through the log: no difference"},
+	{"full", 'f', None, T1, 0, 0, "SCANCEL_FULL", "full", "", "signal the batch shell and all steps"},
+	{"help", 0, None, T1, 0, 0, "", "help", "", "show this help"},
+	{"hurry", 'H', None, T2, 0, 0, "SCANCEL_HURRY", "", "", ""},
+	{"interactive", 'i', None, T1, 0, 0, "SCANCEL_INTERACTIVE", "interactive", "", "ask before each job"},
+	{"jobname", 'n', Required, T1, 0, 0, "SCANCEL_NAME", "name", "NAMES", "jobs of this name"},
+	{"name", 0, Required, T1, 0, 0, "", "name", "NAMES", "jobs of this name"},
+	{"me", 0, None, T1, 0, 0, "", "me", "", "my own jobs"},
+	{"nodelist", 'w', Required, T1, 0, 0, "", "nodelist", "NODES", "jobs on any of these nodes"},
+	{"partition", 'p', Required, T1, 0, 0, "SCANCEL_PARTITION", "partition", "NAME", "jobs in this partition"},
+	{"qos", 'q', Required, T1, 0, 0, "SCANCEL_QOS", "qos", "NAME", "jobs of this quality of service"},
+	{"quiet", 'Q', None, T1, 0, 0, "", "quiet", "", "no words about jobs that are over"},
+	{"reservation", 'R', Required, T1, 0, 0, "", "reservation", "NAME", "jobs in this reservation"},
+	{"sibling", 0, Required, T2, 0, 0, "", "", "", ""},
+	{"signal", 's', Required, T1, 0, 0, "", "signal", "NAME", "send this signal, by name or number, and let the job go on"},
+	{"state", 't', Required, T1, 0, 0, "SCANCEL_STATE", "state", "STATE", "jobs that are PENDING, RUNNING or SUSPENDED"},
+	{"usage", 0, None, T1, 0, 0, "", "usage", "", "show one line of help"},
+	{"user", 'u', Required, T1, 0, 0, "SCANCEL_USER", "user", "NAME", "jobs of this user"},
+	{"verbose", 'v', None, T1, 0, 0, "SCANCEL_VERBOSE", "verbose", "", "say more"},
+	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
+	{"wckey", 0, Required, T2, 0, 0, "SCANCEL_WCKEY", "wckey", "KEY", "jobs with this key"},
+	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
+}}
+
+// Scancel is what a call of scancel asks for.
+type Scancel struct {
+	Print       string // not empty: print it and exit with 0
+	Cancel      *events.Cancel
+	Quiet       bool
+	Interactive bool
+	Verbose     int
+	Clusters    string
+	me          bool
+}
+
+func (s *Scancel) filter() *events.Filter {
+	if s.Cancel.Filter == nil {
+		s.Cancel.Filter = &events.Filter{}
+	}
+	return s.Cancel.Filter
+}
+
+func filterBy(field func(*events.Filter) *[]string) func(*Scancel, Given) error {
+	return func(s *Scancel, g Given) error {
+		list, err := splitList(g)
+		*field(s.filter()) = list
+		return err
+	}
+}
+
+var scancelEffects = map[string]func(*Scancel, Given) error{
+	"account":     filterBy(func(f *events.Filter) *[]string { return &f.Accounts }),
+	"name":        filterBy(func(f *events.Filter) *[]string { return &f.Names }),
+	"partition":   filterBy(func(f *events.Filter) *[]string { return &f.Partitions }),
+	"qos":         filterBy(func(f *events.Filter) *[]string { return &f.Qos }),
+	"user":        filterBy(func(f *events.Filter) *[]string { return &f.Users }),
+	"batch":       on(func(s *Scancel) *bool { return &s.Cancel.BatchOnly }),
+	"full":        on(func(s *Scancel) *bool { return &s.Cancel.Full }),
+	"quiet":       on(func(s *Scancel) *bool { return &s.Quiet }),
+	"interactive": on(func(s *Scancel) *bool { return &s.Interactive }),
+	"me":          on(func(s *Scancel) *bool { return &s.me }),
+	"verbose":     counter(func(s *Scancel) *int { return &s.Verbose }),
+	"clusters":    word(func(s *Scancel) *string { return &s.Clusters }),
+	"reservation": func(s *Scancel, g Given) error { s.filter().Reservation = g.Value; return nil },
+	"wckey":       func(s *Scancel, g Given) error { s.filter().Wckey = g.Value; return nil },
+	"nodelist":    nodeWord(func(s *Scancel) *string { return &s.filter().Nodes }),
+	"ctld":        doneHere[Scancel],
+	"help":        doneHere[Scancel],
+	"usage":       doneHere[Scancel],
+	"version":     doneHere[Scancel],
+	"signal": func(s *Scancel, g Given) error {
+		n, ok := ParseSignal(g.Value)
+		if !ok {
+			return refusal("%s is not a signal: write a name such as TERM or USR1, or a number from 1 to 64", clip(g.Value))
+		}
+		s.Cancel.Signal = n
+		return nil
+	},
+	"state": func(s *Scancel, g Given) error {
+		state, ok := events.ParseJobState(g.Value)
+		if !ok || state > events.JobState_SUSPENDED {
+			return refusal("Invalid job state specified: %s; only PENDING, RUNNING and SUSPENDED jobs can be cancelled", clip(g.Value))
+		}
+		s.filter().States = []events.JobState{state}
+		return nil
+	},
+}
+
+// ReadScancel reads a call of scancel. The error is a *Failure.
+func ReadScancel(in Input) (*Scancel, error) {
+	s := &Scancel{Cancel: &events.Cancel{}}
+	rest, print, err := readOptions(&ScancelTable, in, s, scancelEffects)
+	if err != nil {
+		return nil, err
+	}
+	if print != "" {
+		return &Scancel{Print: print}, nil
+	}
+	for _, w := range rest {
+		for _, id := range splitIDs(w) {
+			t, err := ParseTarget(id)
+			if err != nil {
+				return nil, err
+			}
+			s.Cancel.Targets = append(s.Cancel.Targets, t)
+		}
+	}
+	if s.me {
+		s.filter().Users = []string{in.User}
+	}
+	if len(s.Cancel.Targets) == 0 && s.Cancel.Filter == nil {
+		return nil, refusal("No job identification provided: name jobs, or say which with --user, --me, --name, --state and the like")
+	}
+	if len(s.Cancel.Targets) == 0 && strings.Join(s.Cancel.Filter.Users, "") == "" && in.User != "root" {
+		s.filter().Users = []string{in.User}
+	}
+	return s, nil
+}

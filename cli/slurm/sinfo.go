@@ -1,0 +1,131 @@
+package slurm
+
+import (
+	"strings"
+)
+
+// SinfoTable is the options of sinfo.
+var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Option{
+	{"all", 'a', None, T1, 0, 0, "SINFO_ALL", "all", "", "hidden partitions too"},
+	{"clusters", 'M', Required, T1, 0, 0, "SLURM_CLUSTERS", "clusters", "NAMES", "ask these clusters"},
+	{"cluster", 0, Required, T3, 0, 0, "", "clusters", "NAMES", ""},
+	{"dead", 'd', None, T1, 0, 0, "", "dead", "", "nodes that do not respond"},
+	{"exact", 'e', None, T1, 0, 0, "", "exact", "", "group nodes only if all is equal, not within a range"},
+	{"federation", 0, None, T2, 0, 0, "SINFO_FEDERATION", "local", "", "there is one cluster: the same as --local"},
+	{"format", 'o', Required, T1, 0, 0, "SINFO_FORMAT", "format", "FORMAT", "columns, as %[[.]WIDTH]LETTER with text between"},
+	{"Format", 'O', Required, T1, 0, 0, "", "Format", "FIELDS", "columns by name, as NAME[:[.]WIDTH][SUFFIX],..."},
+	{"future", 'F', None, T2, 2302, 0, "SCONTROL_FUTURE", "", "", ""},
+	{"help", 0, None, T1, 0, 0, "", "help", "", "show this help"},
+	{"helpFormat", 0, None, T3, 0, 0, "", "helpFormat", "", "show the names for --Format"},
+	{"helpformat", 0, None, T3, 0, 0, "", "helpFormat", "", ""},
+	{"helpstate", 0, None, T3, 0, 0, "", "helpstate", "", "show the names of states"},
+	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no hidden partitions"},
+	{"iterate", 'i', Required, T1, 0, 0, "", "iterate", "SECONDS", "again and again"},
+	{"json", 0, Optional, T1, 0, 0, "", "", "", ""},
+	{"list-reasons", 'R', None, T1, 0, 0, "", "list-reasons", "", "why nodes are down, drained or failing"},
+	{"local", 0, None, T2, 0, 0, "SINFO_LOCAL", "local", "", "this cluster only"},
+	{"long", 'l', None, T1, 0, 0, "", "long", "", "more columns"},
+	{"noconvert", 0, None, T1, 0, 0, "", "noconvert", "", "leave amounts in the unit they have"},
+	{"Node", 'N', None, T1, 0, 0, "", "Node", "", "one line for each node and partition"},
+	{"nodes", 'n', Required, T1, 0, 0, "", "nodes", "NODES", "these nodes"},
+	{"noheader", 'h', None, T1, 0, 0, "", "noheader", "", "no line of headings"},
+	{"partition", 'p', Required, T1, 0, 0, "SINFO_PARTITION", "partition", "NAMES", "these partitions"},
+	{"reservation", 'T', None, T2, 0, 0, "", "", "", ""},
+	{"responding", 'r', None, T1, 0, 0, "", "responding", "", "nodes that respond"},
+	{"sort", 'S', Required, T1, 0, 0, "SINFO_SORT", "sort", "FIELDS", "order: letters of --format, - before one for descending"},
+	{"states", 't', Required, T1, 0, 0, "", "states", "STATES", "nodes in these states"},
+	{"summarize", 's', None, T1, 0, 0, "", "summarize", "", "one line for each partition"},
+	{"usage", 0, None, T1, 0, 0, "", "usage", "", "show one line of help"},
+	{"verbose", 'v', None, T1, 0, 0, "", "verbose", "", "say more"},
+	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
+	{"yaml", 0, Optional, T2, 0, 0, "", "", "", ""},
+	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
+}}
+
+// Sinfo is what a call of sinfo asks for.
+type Sinfo struct {
+	Print      string // not empty: print it and exit with 0
+	Nodes      string // hostlist
+	Partitions []string
+	States     []string // upper case words of NodeStateNames; empty: all
+
+	All, Hide, Dead, Responding, Exact, Reasons, Long, PerNode, Summarize, NoHeader, NoConvert, HelpFormat bool
+	Verbose, Iterate                                                                                       int
+	Clusters, Sort, Format, Fields                                                                         string
+}
+
+// nodeStateNames are the states of nodes -t knows, with their short forms.
+var nodeStateNames = map[string]string{
+	"ALLOC": "ALLOCATED", "ALLOCATED": "ALLOCATED", "BLOCK": "BLOCKED", "BLOCKED": "BLOCKED", "CLOUD": "CLOUD", "COMP": "COMPLETING", "COMPLETING": "COMPLETING", "DOWN": "DOWN",
+	"DRAIN": "DRAIN", "DRAINED": "DRAINED", "DRAINING": "DRAINING", "DRNG": "DRAINING", "FAIL": "FAIL", "FAILG": "FAILING", "FAILING": "FAILING",
+	"FUTR": "FUTURE", "FUTURE": "FUTURE", "IDLE": "IDLE", "INVAL": "INVAL", "MAINT": "MAINT", "MIX": "MIXED", "MIXED": "MIXED", "NO_RESPOND": "NO_RESPOND", "NPC": "NPC",
+	"PERFCTRS": "PERFCTRS", "PLANNED": "PLANNED", "PLND": "PLANNED", "POWER_DOWN": "POWER_DOWN", "POWERING_DOWN": "POWERING_DOWN",
+	"POWERED_DOWN": "POWERED_DOWN", "POWERING_UP": "POWERING_UP", "POWER_UP": "POWERING_UP", "POW_DN": "POWERED_DOWN", "POW_UP": "POWERING_UP",
+	"REBOOT_ISSUED": "REBOOT_ISSUED", "REBOOT_REQUESTED": "REBOOT_REQUESTED", "BOOT": "REBOOT_ISSUED", "REBOOT": "REBOOT_REQUESTED", "RESV": "RESERVED", "RESERVED": "RESERVED", "UNK": "UNKNOWN", "UNKNOWN": "UNKNOWN", "ERROR": "ERROR", "DYNAMIC_NORM": "DYNAMIC_NORM",
+}
+
+// NodeStateNames are the states sinfo -t knows, in alphabetical order.
+var NodeStateNames = strings.Fields(`ALLOCATED BLOCKED CLOUD COMPLETING DOWN DRAIN DRAINED DRAINING DYNAMIC_NORM ERROR FAIL FAILING FUTURE IDLE INVAL MAINT MIXED
+	NO_RESPOND NPC PERFCTRS PLANNED POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN REBOOT_ISSUED REBOOT_REQUESTED RESERVED UNKNOWN`)
+
+var sinfoEffects = map[string]func(*Sinfo, Given) error{
+	"all":          func(s *Sinfo, g Given) error { s.All, s.Hide = true, false; return nil },
+	"hide":         func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
+	"clusters":     word(func(s *Sinfo) *string { return &s.Clusters }),
+	"dead":         on(func(s *Sinfo) *bool { return &s.Dead }),
+	"exact":        on(func(s *Sinfo) *bool { return &s.Exact }),
+	"local":        doneHere[Sinfo],
+	"format":       func(s *Sinfo, g Given) error { s.Format, s.Fields = g.Value, ""; return nil },
+	"Format":       func(s *Sinfo, g Given) error { s.Format, s.Fields = "", g.Value; return nil },
+	"help":         doneHere[Sinfo],
+	"usage":        doneHere[Sinfo],
+	"version":      doneHere[Sinfo],
+	"helpFormat":   on(func(s *Sinfo) *bool { return &s.HelpFormat }),
+	"helpstate":    func(s *Sinfo, g Given) error { s.Print = joinLines(NodeStateNames); return nil },
+	"iterate":      seconds(func(s *Sinfo) *int { return &s.Iterate }),
+	"list-reasons": on(func(s *Sinfo) *bool { return &s.Reasons }),
+	"long":         on(func(s *Sinfo) *bool { return &s.Long }),
+	"noconvert":    on(func(s *Sinfo) *bool { return &s.NoConvert }),
+	"Node":         on(func(s *Sinfo) *bool { return &s.PerNode }),
+	"nodes":        nodeWord(func(s *Sinfo) *string { return &s.Nodes }),
+	"noheader":     on(func(s *Sinfo) *bool { return &s.NoHeader }),
+	"partition":    words(func(s *Sinfo) *[]string { return &s.Partitions }),
+	"responding":   on(func(s *Sinfo) *bool { return &s.Responding }),
+	"sort":         word(func(s *Sinfo) *string { return &s.Sort }),
+	"states":       (*Sinfo).states,
+	"summarize":    on(func(s *Sinfo) *bool { return &s.Summarize }),
+	"verbose":      counter(func(s *Sinfo) *int { return &s.Verbose }),
+}
+
+func (s *Sinfo) states(g Given) error {
+	s.States = nil
+	for _, w := range strings.FieldsFunc(strings.ToUpper(g.Value), func(r rune) bool { return r == ',' || r == '&' }) {
+		if w == "ALL" {
+			s.States = nil
+			return nil
+		}
+		name, ok := nodeStateNames[strings.Trim(w, "*~#!%$@^-+")]
+		if !ok {
+			return refusal("Bad state string: %s; known are all, %s%s", clip(w), strings.Join(NodeStateNames, ", "), mean(w, NodeStateNames))
+		}
+		s.States = append(s.States, name)
+	}
+	return nil
+}
+
+// ReadSinfo reads a call of sinfo. The error is a *Failure.
+func ReadSinfo(in Input) (*Sinfo, error) {
+	s := &Sinfo{}
+	rest, print, err := readOptions(&SinfoTable, in, s, sinfoEffects)
+	switch {
+	case err != nil:
+		return nil, err
+	case print != "":
+		return &Sinfo{Print: print}, nil
+	case len(rest) > 0:
+		return nil, refusal("Unrecognized option: %s; sinfo takes options only", clip(rest[0]))
+	case s.Dead && s.Responding:
+		return nil, refusal("--dead and --responding exclude one another")
+	}
+	return s, nil
+}
