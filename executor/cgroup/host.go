@@ -41,11 +41,16 @@ func (m Mode) String() string {
 
 // Gap is something a caller may have asked for that is not enforced here, and the reason in one clause.
 type Gap struct {
-	What string // "cores", "memory", "swap", "processes", "devices", "groups"
+	What string
 	Why  string
 }
 
-func (g Gap) String() string { return g.What + " are not enforced: " + g.Why }
+func (g Gap) String() string {
+	if g.What == gapLayout {
+		return g.What + " are not used: " + g.Why
+	}
+	return g.What + " are not enforced: " + g.Why
+}
 
 // The names under which gaps are reported.
 const (
@@ -55,6 +60,7 @@ const (
 	gapSwap      = "swap limits"
 	gapProcesses = "limits on the number of processes"
 	gapDevices   = "limits on devices"
+	gapLayout    = "the places where exporters look for jobs"
 )
 
 // Host is what a machine offers before anything is made on it.

@@ -90,6 +90,8 @@ func play(role string, args []string) {
 			os.Exit(1)
 		}
 		fmt.Println("left", c.Process.Pid)
+	case "successor":
+		succeed()
 	case "fork": // so many children that wait; says how many it got
 		n, _ := strconv.Atoi(args[0])
 		got := 0

@@ -30,9 +30,8 @@ type Config struct {
 // version 2:             system.slice/[NODE_]slurmstepd.scope/job_N/step_S.
 //
 // On version 1, a hierarchy in which this process sits in a group of its own gets the tree below that group, unless
-// systemd owns the host. On version 2, if this process was started in a scope or service that systemd delegated, that is
-// the tree, and what runs in it directly is moved into its child "system", since a group with children may hold no
-// processes. A Tree is safe for use by many goroutines.
+// systemd owns the host. On version 2 under systemd, the scope is a unit that Open asks for, or finds, and moves this process
+// into (its child "system"): so only the parent of the steps should open a tree. A Tree is safe for use by many goroutines.
 type Tree struct {
 	host  Host
 	cfg   Config
@@ -207,41 +206,22 @@ func makeGroup(h *hierarchy, dir string) error {
 	return nil
 }
 
-// openV2 makes or takes over the scope and lets its children have the controllers.
+// openV2 makes the scope, or takes it over, and lets its children have the controllers.
 func (t *Tree) openV2() error {
 	h := t.host.unified()
-	dir, delegated := delegatedScope(h)
-	base := dir
-	if !delegated {
-		scope := "slurmstepd.scope"
-		if t.cfg.Node != "" {
-			scope = t.cfg.Node + "_" + scope
-		}
-		base = h.mount
-		dir = filepath.Join(h.mount, t.cfg.Under, "system.slice", scope)
-	} else if t.cfg.Under != "" {
-		dir = filepath.Join(dir, t.cfg.Under)
-	}
-	if dir != base {
-		if err := makePath(h, base, dir); err != nil {
-			return fmt.Errorf("making the control group of this node: %w", err)
-		}
-	}
-	if delegated {
-		if err := vacate(base); err != nil {
-			return fmt.Errorf("moving this process out of the way of the jobs: %w", err)
-		}
+	top, dir, err := t.placeV2(h)
+	if err != nil {
+		return fmt.Errorf("making the control group of this node: %w", err)
 	}
 	enabled := h.controllers
-	for at, rel := base, strings.Split(strings.TrimPrefix(dir, base), "/"); ; rel = rel[1:] {
-		if len(rel) > 0 && rel[0] == "" {
-			rel = rel[1:]
-		}
+	for at := top; ; {
 		enabled = t.enable(at, enabled)
-		if len(rel) == 0 {
+		rel, err := filepath.Rel(at, dir)
+		if err != nil || rel == "." {
 			break
 		}
-		at = filepath.Join(at, rel[0])
+		first, _, _ := strings.Cut(rel, "/")
+		at = filepath.Join(at, first)
 	}
 	hh := *h
 	hh.controllers = enabled
@@ -250,37 +230,28 @@ func (t *Tree) openV2() error {
 	return nil
 }
 
-// delegatedScope looks upwards from this process's own group for one that was made for us: a slurmstepd scope, or a unit
-// that systemd marked as delegated.
-func delegatedScope(h *hierarchy) (dir string, ok bool) {
-	for at := h.own; len(at) > len(h.mount); at = filepath.Dir(at) {
-		if strings.HasSuffix(filepath.Base(at), "slurmstepd.scope") {
-			return at, true
+// placeV2 decides where the tree is and makes its directory. top is the highest group whose children are ours to give
+// controllers to.
+func (t *Tree) placeV2(h *hierarchy) (top, dir string, err error) {
+	name := "slurmstepd.scope"
+	if t.cfg.Node != "" {
+		name = t.cfg.Node + "_" + name
+	}
+	if t.host.systemd && t.cfg.Under == "" {
+		dir, err := enterScope(h, name)
+		if err == nil {
+			return dir, dir, nil
 		}
-		var v [1]byte
-		if n, err := unix.Getxattr(at, "trusted.delegate", v[:]); err == nil && n == 1 && v[0] == '1' {
-			return at, true
+		unit, ok := delegatedUnit(h)
+		if !ok {
+			return "", "", err
 		}
+		// Second best: this process's own unit, where exporters do not look.
+		t.gaps = append(t.gaps, Gap{gapLayout, fmt.Sprintf("jobs are in %s instead: %v", unit, err)})
+		return unit, unit, vacate(unit)
 	}
-	return "", false
-}
-
-// vacate moves the processes that sit directly in a delegated group into its child "system".
-func vacate(dir string) error {
-	pids, err := readPIDs(filepath.Join(dir, "cgroup.procs"))
-	if err != nil || len(pids) == 0 {
-		return err
-	}
-	child := filepath.Join(dir, "system")
-	if err := makeDir(child); err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		if err := writeFile(filepath.Join(child, "cgroup.procs"), strconv.Itoa(pid)); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
-		}
-	}
-	return nil
+	dir = filepath.Join(h.mount, t.cfg.Under, "system.slice", name)
+	return h.mount, dir, makePath(h, h.mount, dir)
 }
 
 // v2Wanted are the version 2 controllers that jobs have a use for.

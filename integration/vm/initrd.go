@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -17,8 +18,21 @@ type archive struct {
 	err   error
 }
 
-// writeInitrd packs /init, /program and /args (NUL-separated), and a console for /init to speak to.
-func writeInitrd(path, first, program string, args []string) error {
+// unit makes the program a service; without the default dependencies nothing else has to be there.
+const unit = `[Unit]
+DefaultDependencies=no
+[Service]
+ExecStart=/init
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/console
+Delegate=yes
+TimeoutStopSec=5
+`
+
+// writeInitrd packs /init, /program and /args (NUL-separated), a console for /init to speak to, and more files of the host
+// with a unit for systemd.
+func writeInitrd(path, first, program string, args, more []string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -31,6 +45,23 @@ func writeInitrd(path, first, program string, args []string) error {
 	a.file("program", program)
 	text := strings.Join(args, "\x00")
 	a.add("args", 0o100644, int64(len(text)), 0, 0, strings.NewReader(text))
+	if len(more) > 0 {
+		more = slices.Compact(slices.Sorted(slices.Values(more)))
+		made := map[string]bool{"dev": true}
+		for _, name := range append([]string{"/etc/systemd/system/vm.service"}, more...) {
+			name = name[1:]
+			for i, c := range name {
+				if d := name[:i]; c == '/' && !made[d] {
+					made[d] = true
+					a.add(d, 0o040755, 0, 0, 0, strings.NewReader(""))
+				}
+			}
+		}
+		a.add("etc/systemd/system/vm.service", 0o100644, int64(len(unit)), 0, 0, strings.NewReader(unit))
+		for _, name := range more {
+			a.file(name[1:], name)
+		}
+	}
 	a.add("TRAILER!!!", 0, 0, 0, 0, strings.NewReader(""))
 	if a.err == nil {
 		a.err = a.w.Flush()

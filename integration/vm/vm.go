@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 // Machine says what to boot.
@@ -21,7 +20,7 @@ type Machine struct {
 	Kernel    string // path of a bzImage
 	CPUs      int
 	MemoryMiB int
-	Append    string // more words for the kernel's command line
+	Systemd   bool // the host's systemd is the first process, and the program its only service, vm.service
 }
 
 // ErrMissing wraps what is not installed.
@@ -74,14 +73,23 @@ func (m Machine) Run(ctx context.Context, dir, program string, args []string, ou
 	if text, err := build.CombinedOutput(); err != nil {
 		return fail("building its first process", fmt.Errorf("%w\n%s", err, text))
 	}
+	var more []string
+	words := "console=ttyS0 quiet panic=-1 cgroup_no_v1=all mitigations=off"
+	if m.Systemd {
+		var err error
+		if more, err = systemdFiles(ctx); err != nil {
+			return fail("collecting systemd", err)
+		}
+		words += " rdinit=" + systemd + " systemd.unit=vm.service systemd.show_status=0 systemd.log_target=null"
+	}
 	initrd := filepath.Join(dir, "initrd")
-	if err := writeInitrd(initrd, first, program, args); err != nil {
+	if err := writeInitrd(initrd, first, program, args, more); err != nil {
 		return fail("making its file system", err)
 	}
 	// Emulation in software, even where /dev/kvm exists: nested virtualisation is there on some hosts and hangs.
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel",
 		"-m", strconv.Itoa(m.MemoryMiB), "-smp", strconv.Itoa(m.CPUs), "-kernel", m.Kernel, "-initrd", initrd,
-		"-append", strings.TrimSpace("console=ttyS0 quiet panic=-1 cgroup_no_v1=all mitigations=off "+m.Append),
+		"-append", words,
 		"-nic", "none", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot")
 	var console bytes.Buffer
 	qemu.Stdout = io.MultiWriter(&console, out)
@@ -98,6 +106,26 @@ func (m Machine) Run(ctx context.Context, dir, program string, args []string, ou
 	}
 	return fail("on its console", fmt.Errorf("%w: %s", err, tail(console.String(), 2000)))
 }
+
+const systemd = "/lib/systemd/systemd"
+
+// systemdFiles lists the files of the host that its systemd needs to run: itself and its libraries.
+func systemdFiles(ctx context.Context) ([]string, error) {
+	if _, err := os.Stat(systemd); err != nil {
+		return nil, fmt.Errorf("systemd is %w: %w", ErrMissing, err)
+	}
+	out, err := exec.CommandContext(ctx, "ldd", systemd).Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the libraries of systemd: %w", err)
+	}
+	files := []string{systemd}
+	for _, hit := range libraryPath.FindAllStringSubmatch(string(out), -1) {
+		files = append(files, hit[1])
+	}
+	return files, nil
+}
+
+var libraryPath = regexp.MustCompile(`(?m)(/\S+) \(0x`)
 
 // exitLine may have kernel messages around it.
 var exitLine = regexp.MustCompile(`VM-EXIT:(-?[0-9]+)`)

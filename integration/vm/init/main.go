@@ -1,5 +1,6 @@
-// Command init is the first and only process of the small virtual machine in which package vm runs a test binary: it
-// mounts what a program expects, runs the program, says on the console how it ended, and switches the machine off.
+// Command init is the first process of the small virtual machine in which package vm runs a test binary (or systemd's only
+// service): it mounts what a program expects, runs the program, says on the console how it ended, and switches the machine
+// off.
 package main
 
 import (
@@ -18,6 +19,15 @@ func main() {
 }
 
 func run() int {
+	env := []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"}
+	if os.Getpid() != 1 {
+		// systemd has mounted everything.
+		if err := os.MkdirAll("/tmp", 0o1777); err != nil {
+			fmt.Println(err)
+			return 120
+		}
+		return program(append(env, "STINT_VM_SYSTEMD=1"))
+	}
 	for _, m := range []struct{ kind, dir string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}, {"cgroup2", "/sys/fs/cgroup"},
 	} {
@@ -30,6 +40,10 @@ func run() int {
 			return 120
 		}
 	}
+	return program(env)
+}
+
+func program(env []string) int {
 	// What to run is the one line of a file: the kernel's command line is too short for some.
 	args, err := os.ReadFile("/args")
 	if err != nil {
@@ -38,7 +52,7 @@ func run() int {
 	}
 	c := exec.Command("/program", split(string(args))...)
 	c.Stdout, c.Stderr, c.Dir = os.Stdout, os.Stdout, "/tmp"
-	c.Env = []string{"PATH=/bin", "HOME=/tmp", "TMPDIR=/tmp"}
+	c.Env = env
 	if err := c.Run(); err != nil {
 		if c.ProcessState == nil {
 			fmt.Println(err)
