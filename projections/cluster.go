@@ -37,7 +37,8 @@ type Cluster struct {
 	over      []*FinishedRef // finished jobs in the order in which they leave
 	told      map[string]*NonceRef
 	tellings  []*NonceRef // the same, oldest first
-	judged    []judgedRef // verdicts in the order in which they were given, to forget the oldest
+	judged    []uint64    // messages with verdicts, in the order of their first one, to forget the oldest
+	kept      int         // verdicts kept
 	inboxGone int         // intents that got their verdict in this message
 
 	// Of the message being folded.
@@ -51,11 +52,6 @@ type Cluster struct {
 }
 
 type intentKey struct {
-	seq   uint64
-	index uint32
-}
-
-type judgedRef struct {
 	seq   uint64
 	index uint32
 }

@@ -85,26 +85,33 @@ func (c *Cluster) forgetNonces() {
 	c.tellings = c.tellings[n:]
 }
 
-// judge gives a verdict to those who wait for it, and forgets the oldest ones.
+// verdictList are the verdicts on the intents of one message, in the order in which they were given. A list of the current
+// epoch has been shown to nobody and may grow in place.
+type verdictList struct {
+	epoch uint64
+	list  []*IntentVerdict
+}
+
+// judge gives a verdict to those who wait for it, and forgets the oldest ones, by whole messages.
 func (c *Cluster) judge(v *IntentVerdict) {
-	c.verdicts.set(c.epoch, v.Seq, append(append([]*IntentVerdict(nil), c.VerdictsOf(v.Seq)...), v))
-	c.judged = append(c.judged, judgedRef{v.Seq, v.Index})
+	l, known := c.verdicts.get(v.Seq)
+	switch {
+	case !known:
+		l = &verdictList{epoch: c.epoch}
+		c.judged = append(c.judged, v.Seq)
+		c.verdicts.set(c.epoch, v.Seq, l)
+	case l.epoch < c.epoch:
+		l = &verdictList{c.epoch, append(make([]*IntentVerdict, 0, len(l.list)+8), l.list...)}
+		c.verdicts.set(c.epoch, v.Seq, l)
+	}
+	l.list = append(l.list, v)
+	c.kept++
 	c.verdict.Changed = true
-	for len(c.judged) > keepVerdicts {
-		old := c.judged[0]
+	for c.kept > keepVerdicts && len(c.judged) > 1 {
+		old, _ := c.verdicts.get(c.judged[0])
+		c.kept -= len(old.list)
+		c.verdicts.del(c.epoch, c.judged[0])
 		c.judged = c.judged[1:]
-		list := c.VerdictsOf(old.seq)
-		if len(list) <= 1 {
-			c.verdicts.del(c.epoch, old.seq)
-			continue
-		}
-		rest := make([]*IntentVerdict, 0, len(list)-1)
-		for _, w := range list {
-			if w.Index != old.index {
-				rest = append(rest, w)
-			}
-		}
-		c.verdicts.set(c.epoch, old.seq, rest)
 	}
 }
 

@@ -66,7 +66,7 @@ type state struct {
 	arrays   table[array]
 	nodes    table[Node] // by Node.index; nodes no longer configured come after the configured ones
 	inbox    []*InboxItem
-	verdicts shards[[]*IntentVerdict] // by sequence
+	verdicts shards[*verdictList] // by sequence
 	shares   []*events.ShareFactor
 	voids    []*VoidCount
 }
@@ -174,8 +174,10 @@ func (s *state) PartitionNodes(name string) []*Node {
 func (s *state) Inbox() []*InboxItem { return s.inbox }
 
 func (s *state) VerdictsOf(seq uint64) []*IntentVerdict {
-	v, _ := s.verdicts.get(seq)
-	return v
+	if l, ok := s.verdicts.get(seq); ok {
+		return l.list
+	}
+	return nil
 }
 
 func (s *state) VerdictOf(seq uint64, index uint32) *IntentVerdict {

@@ -28,8 +28,8 @@ func (c *Cluster) Snapshot() *Snapshot {
 		s.Arrays = append(s.Arrays, rec)
 		return true
 	})
-	for _, ref := range c.judged {
-		s.Verdicts = append(s.Verdicts, c.VerdictOf(ref.seq, ref.index))
+	for _, seq := range c.judged {
+		s.Verdicts = append(s.Verdicts, c.VerdictsOf(seq)...)
 	}
 	return s
 }
@@ -96,8 +96,7 @@ func Load(s *Snapshot) (*Cluster, error) {
 		c.told[string(ref.Nonce)] = ref
 	}
 	for _, v := range s.GetVerdicts() {
-		c.verdicts.set(c.epoch, v.Seq, append(c.VerdictsOf(v.Seq), v))
-		c.judged = append(c.judged, judgedRef{v.Seq, v.Index})
+		c.judge(v)
 	}
 	return c, nil
 }
