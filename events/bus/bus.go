@@ -154,7 +154,8 @@ type Feed interface {
 	Append(ctx context.Context, after uint64, entries []Entry) (last uint64, err error)
 
 	// Follow is Log.Follow for the subjects that match filter, which may hold the wildcards * and >.
-	// Messages that are not kept any more are passed over.
+	// Messages that are not kept any more are passed over. A place beyond the end is waited for: one server may
+	// forget the last entries in a crash, and they are derived again, the same at the same places.
 	Follow(ctx context.Context, filter string, from uint64, fn func(Batch) error) error
 }
 

@@ -14,8 +14,8 @@ const (
 	Controller Kind = "controller" // follows everything, leads, answers questions
 	Ledger     Kind = "ledger"     // follows everything, writes ev.share, archives and trims
 	Executor   Kind = "executor"   // executor:<node>: its node's subjects only
-	Agent      Kind = "agent"      // agent:<host>: intents of its host's users, blobs, questions
-	Service    Kind = "service"    // service:<user>: its own intents, the feed of jobs, questions
+	Agent      Kind = "agent"      // agent:<host>: intents of its host's users, blobs, their questions
+	Service    Kind = "service"    // service:<user>: its own intents, the feed of jobs
 )
 
 // Names of the two leases.
@@ -110,13 +110,14 @@ func (r Role) Permissions() (publish, subscribe []string) {
 		publish = append(publish, readingSubject(BlobsStream, BlobsSubjects)...)
 		return publish, []string{own, "run." + r.Name}
 	case Agent:
-		publish = append(publish, "ev.intent.@"+r.Name, BlobsSubjects, "ask.>", MoreSubject+".*")
+		publish = append(publish, "ev.intent.@"+r.Name, BlobsSubjects, "ask.*", MoreSubject+".*")
 		publish = append(publish, readingSubject(EventsStream, "ev.intent.@"+r.Name)...)
 		publish = append(publish, readingSubject(BlobsStream, BlobsSubjects)...)
 		publish = append(publish, readingSubject(UsageStream, UsageSubjects)...)
 		return publish, []string{own}
 	case Service:
-		publish = append(publish, "ev.intent."+r.Name, "ask.>", MoreSubject+".*")
+		// No questions: they name the user who asks, and answerers take the agents' word for it.
+		publish = append(publish, "ev.intent."+r.Name)
 		publish = append(publish, readingSubject(EventsStream, "ev.intent."+r.Name)...)
 		publish = append(publish, reading(JobsStream)...)
 		return publish, []string{own}

@@ -114,6 +114,7 @@ func (w *workload) run(name string, step func(n int) error) {
 				return
 			}
 			count.Add(1)
+			time.Sleep(time.Millisecond) // leave the others some of the machine
 		}
 	}()
 }
@@ -219,7 +220,6 @@ func (w *workload) deriver() {
 			w.mu.Lock()
 			w.feedSize = have + len(list)
 			w.mu.Unlock()
-			time.Sleep(10 * time.Millisecond) // leave the others some of the machine
 		}
 		return err
 	})

@@ -256,6 +256,18 @@ func feed(t *testing.T, connect Connect) {
 		}
 	}
 	r.tip(t)
+
+	// From a place that is not there yet.
+	beyond := read1(t, func(ctx context.Context, fn func(bus.Batch) error) error {
+		return f.Follow(ctx, "job.>", start+703, fn)
+	})
+	beyond.tip(t)
+	must[uint64](t)(f.Append(ctx, start+700, entries(t, 700, 5)))
+	for seq := start + 703; seq <= start+705; seq++ {
+		if m := beyond.next(t); m.Seq != seq {
+			t.Fatalf("handed %d, want %d", m.Seq, seq)
+		}
+	}
 }
 
 func feedDeposed(t *testing.T, connect Connect) {

@@ -47,12 +47,29 @@ func (c *cluster) pauseBlow() bustest.Blow {
 	}
 }
 
+// planBlow stops the server that leads as its unit does: leadership is handed over first.
+func (c *cluster) planBlow() bustest.Blow {
+	var victim *node
+	return bustest.Blow{
+		Name: "a planned stop of the leader",
+		Strike: func(t testing.TB) {
+			victim = c.leader(t, true)
+			victim.signal(t, syscall.SIGUSR2)
+		},
+		Mend: func(t testing.TB) {
+			victim.kill() // it would stay for half a minute to let its clients move
+			victim.start(t)
+			c.leader(t, true)
+		},
+	}
+}
+
 func TestThreeServersUnderBlows(t *testing.T) {
 	whole(t)
 	c := startCluster(t, 3)
-	blows := []bustest.Blow{c.killBlow(), c.pauseBlow(), c.killBlow()}
+	blows := []bustest.Blow{c.killBlow(), c.pauseBlow(), c.planBlow()}
 	for n := soak(t); n > 0; n-- {
-		blows = append(blows, c.pauseBlow(), c.killBlow())
+		blows = append(blows, c.killBlow(), c.pauseBlow(), c.planBlow())
 	}
 	bustest.RunBlows(t, func(t testing.TB) bus.Bus { return c.connect(t) }, blows...)
 }

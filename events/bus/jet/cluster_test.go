@@ -52,7 +52,6 @@ func serve(conf string) error {
 	if err != nil {
 		return err
 	}
-	opts.NoSigs = true
 	s, err := natsserver.NewServer(opts)
 	if err != nil {
 		return err

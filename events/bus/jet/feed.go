@@ -159,6 +159,6 @@ func (f feed) Follow(ctx context.Context, filter string, from uint64, fn func(bu
 	if filter == bus.JobsSubjects {
 		filter = ""
 	}
-	w := follower{b: f.b, stream: bus.JobsStream, filter: filter, next: max(from, 1), strict: true}
+	w := follower{b: f.b, stream: bus.JobsStream, filter: filter, next: max(from, 1)}
 	return w.run(ctx, fn)
 }

@@ -94,7 +94,7 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 	}
 
 	q := newQueue()
-	expected := f.next // the next sequence, while complete
+	expected := f.next // the lowest sequence to take; while complete, the very next
 	var delivered uint64
 	heartbeat := 2 * time.Second
 	if f.b.role.Narrow() {
@@ -114,6 +114,9 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 			return
 		}
 		delivered++
+		if got.Seq < expected {
+			return // taken before, lost by the server, and derived again
+		}
 		expected = got.Seq + 1
 		q.put(got, meta.NumPending == 0)
 	},

@@ -155,8 +155,8 @@ func TestRoles(t *testing.T) {
 		{"listen to run.n1", listen("run.n1"), "admin executor:n1"},
 		{"listen to others' answers", listen("_IN.controller.>"), "admin controller"},
 		{"answer questions", answer, "admin controller ledger"},
-		{"ask for the queue", ask("ask.queue"), "admin controller ledger agent:login1 service:web"},
-		{"ask for n1", ask("ask.node.n1"), "admin controller ledger executor:n1 agent:login1 service:web"},
+		{"ask for the queue", ask("ask.queue"), "admin controller ledger agent:login1"},
+		{"ask for n1", ask("ask.node.n1"), "admin controller ledger executor:n1"},
 	} {
 		may := map[string]bool{}
 		for _, r := range strings.Fields(c.may) {

@@ -1,7 +1,10 @@
 package mem_test
 
 import (
+	"context"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"stint/events/bus"
 	"stint/events/bus/bustest"
@@ -15,4 +18,29 @@ func TestContract(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	})
+}
+
+// TestBlows runs the workload that real servers are killed under, with every fault at random.
+func TestBlows(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7)) // used with the hub locked
+	hub := mem.New(mem.Options{
+		Wait: func(ctx context.Context, d time.Duration) error {
+			time.Sleep(d / 10)
+			return ctx.Err()
+		},
+		Faults: func(mem.Op) mem.Fault {
+			n := r.IntN(20)
+			return mem.Fault{LoseRequest: n == 0, LoseAck: n == 1, Delay: n == 2}
+		},
+	})
+	stall := bustest.Blow{Name: "a stall", Strike: func(testing.TB) {
+		hub.Stall()
+		time.Sleep(20 * time.Millisecond) // what is tried meanwhile waits
+		hub.Resume()
+	}}
+	bustest.RunBlows(t, func(t testing.TB) bus.Bus {
+		c := hub.Connect(t.Name())
+		t.Cleanup(func() { c.Close() })
+		return c
+	}, stall, stall, stall)
 }

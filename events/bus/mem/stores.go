@@ -172,7 +172,7 @@ func (f feed) settle(ctx context.Context, after uint64, e bus.Entry) (bool, erro
 
 func (f feed) Follow(ctx context.Context, filter string, from uint64, fn func(bus.Batch) error) error {
 	match := func(subject string) bool { return bus.Matches(filter, subject) }
-	return f.c.follow(ctx, f.c.hub.jobs, match, from, false, true, fn)
+	return f.c.follow(ctx, f.c.hub.jobs, match, from, false, false, fn)
 }
 
 type samples struct{ c *Client }
