@@ -65,7 +65,7 @@ func (g *Group) Paths() map[string]string {
 // A group of that name that is left over and empty is made anew, so that it counts from nothing; one that has processes
 // gives ErrBusy. What was begun is removed again when a limit cannot be set.
 func (t *Tree) Create(job uint64, step string, uid int, l Limits) (*Group, error) {
-	j, err := t.Find(job, "")
+	j, err := t.find(job, "", uid)
 	if errors.Is(err, fs.ErrNotExist) {
 		if j, err = t.CreateJob(job, uid, l); err != nil {
 			return nil, err
@@ -189,44 +189,88 @@ func (g *Group) rel(r *root) string {
 // Find gives the group of a job (step empty) or step that exists, for instance after a restart. A group that exists
 // nowhere is fs.ErrNotExist.
 func (t *Tree) Find(job uint64, step string) (*Group, error) {
-	g := &Group{tree: t, Job: job, Step: step, UID: -1, fd: -1}
-	for i := range t.roots {
-		r := &t.roots[i]
-		if t.host.Mode == V2 {
-			if p := filepath.Join(r.dir, g.Name()); exists(p) {
-				g.dirs = append(g.dirs, groupDir{r, p, false})
+	uid := -1
+	if t.host.Mode != V2 {
+		name := "job_" + strconv.FormatUint(job, 10)
+		for _, r := range t.roots {
+			users, err := childDirs(r.dir)
+			if err != nil {
+				return nil, fmt.Errorf("finding control group %s: %w", name, err)
 			}
-			continue
-		}
-		if g.UID < 0 {
-			hits, err := filepath.Glob(filepath.Join(r.dir, "uid_*", g.Name()))
-			if err != nil || len(hits) == 0 {
-				continue
+			for _, u := range users {
+				if s, ok := strings.CutPrefix(u, "uid_"); ok && exists(filepath.Join(r.dir, u, name)) {
+					if n, err := strconv.Atoi(s); err == nil {
+						uid = n
+					}
+				}
 			}
-			user := strings.TrimPrefix(strings.TrimPrefix(hits[0], r.dir+"/"), "uid_")
-			if g.UID, err = strconv.Atoi(user[:strings.IndexByte(user, '/')]); err != nil {
-				return nil, fmt.Errorf("finding control group %s: %w", g.Name(), err)
+			if uid >= 0 {
+				break
 			}
-		}
-		p := filepath.Join(r.dir, g.rel(r))
-		if exists(p) {
-			g.dirs = append(g.dirs, groupDir{r, p, false})
-		} else if p = filepath.Dir(p); step != "" && len(g.dirs) > 0 && exists(p) {
-			g.dirs = append(g.dirs, groupDir{r, p, true})
 		}
 	}
-	if len(g.dirs) == 0 {
+	return t.find(job, step, uid)
+}
+
+// find looks where the group of that user's job would be.
+func (t *Tree) find(job uint64, step string, uid int) (*Group, error) {
+	g := &Group{tree: t, Job: job, Step: step, UID: uid, fd: -1}
+	own := false
+	var elsewhere []*root
+	for i := range t.roots {
+		r := &t.roots[i]
+		p := filepath.Join(r.dir, g.rel(r))
+		switch {
+		case exists(p):
+			g.dirs = append(g.dirs, groupDir{r, p, false})
+			own = true
+		case r.lazy == "" && !r.jobOnly:
+			elsewhere = append(elsewhere, r)
+		case step != "" && exists(filepath.Dir(p)):
+			g.dirs = append(g.dirs, groupDir{r, filepath.Dir(p), true})
+		}
+	}
+	if !own {
 		return nil, fmt.Errorf("finding control group %s: %w", g.Name(), fs.ErrNotExist)
+	}
+	for _, r := range elsewhere {
+		if p := g.seek(r); p != "" {
+			g.dirs = append(g.dirs, groupDir{r, p, false})
+		}
 	}
 	return g, nil
 }
 
-// main is the directory whose membership counts: the version 2 one, or the freezer's.
-func (g *Group) main() (groupDir, error) {
-	if len(g.dirs) == 0 {
-		return groupDir{}, ErrNoGroups
+// seek finds the directory in a hierarchy where it is not in the place we would give it today: this program was itself in
+// another group when it made it. A process of the group knows.
+func (g *Group) seek(r *root) string {
+	pids, err := g.Procs()
+	if err != nil || len(pids) == 0 {
+		return ""
 	}
-	return g.dirs[0], nil
+	text, err := readFile("/proc/" + strconv.Itoa(pids[0]) + "/cgroup")
+	if err != nil {
+		return ""
+	}
+	where := []hierarchy{{controllers: r.controllers, mount: r.mount, own: "/", v2: r.v2}}
+	attachOwn(where, text)
+	if at := strings.Index(where[0].own+"/", "/"+g.rel(r)+"/"); at >= 0 {
+		if p := where[0].own[:at+len(g.rel(r))+1]; exists(p) {
+			return p
+		}
+	}
+	return ""
+}
+
+// main is the directory whose membership counts: the version 2 one, or the freezer's; of what a crash left half removed,
+// any.
+func (g *Group) main() (groupDir, error) {
+	for _, d := range g.dirs {
+		if !d.shared {
+			return d, nil
+		}
+	}
+	return groupDir{}, ErrNoGroups
 }
 
 // dir gives the group's own directory that has a controller.

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -51,10 +52,10 @@ func (g *Group) killFrozen(ctx context.Context) error {
 	defer cancel()
 	frozen := g.Freeze(brief)
 	_, err := g.Signal(syscall.SIGKILL)
-	if terr := g.Thaw(ctx); terr != nil && !isGone(terr) {
+	if terr := g.Thaw(ctx); terr != nil && !isGone(terr) && !errors.Is(terr, unix.ENOTSUP) {
 		return terr
 	}
-	if frozen != nil && brief.Err() == nil && !isGone(frozen) {
+	if frozen != nil && brief.Err() == nil && !isGone(frozen) && !errors.Is(frozen, unix.ENOTSUP) {
 		return frozen
 	}
 	return err

@@ -41,10 +41,11 @@ func (g *Group) FD() (int, error) {
 // Do not combine it with attr.Pdeathsig: the thread that forked may end at any time. The error is start's own, or one of
 // joining; start is not called if the thread could not join.
 func (g *Group) Launch(attr *syscall.SysProcAttr, start func() error) error {
-	if !g.Active() {
+	m, err := g.main()
+	if err != nil {
 		return start()
 	}
-	if g.dirs[0].v2 {
+	if m.v2 {
 		fd, err := g.FD()
 		if err != nil {
 			return err

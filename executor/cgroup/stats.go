@@ -70,7 +70,7 @@ func (g *Group) Stats() (Stats, error) {
 // readCPU takes the version 2 counter where there is one (its user and system parts are scaled to the exact sum), else
 // cpuacct's exact sum split by its coarser parts.
 func (s *Stats) readCPU(g *Group) {
-	if m := g.dirs[0]; m.v2 {
+	if m, err := g.main(); err == nil && m.v2 {
 		if k, err := readKeys(filepath.Join(m.path, "cpu.stat")); err == nil {
 			if _, ok := k["user_usec"]; ok {
 				s.CPUUser = time.Duration(k["user_usec"]) * time.Microsecond
