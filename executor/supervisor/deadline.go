@@ -207,6 +207,27 @@ func (s *supervisor) suspend(steps []*step, resume bool) (int, error) {
 	return n, nil
 }
 
+// once drops the steps that have carried out an order of that number, or a later one, before, and notes it for the others.
+func (s *supervisor) once(steps []*step, number uint32) []*step {
+	if number == 0 {
+		return steps
+	}
+	var out []*step
+	for _, st := range steps {
+		s.mu.Lock()
+		if st.birth == nil || st.order.LastSignal >= number {
+			s.mu.Unlock()
+			continue
+		}
+		st.order.LastSignal = number
+		order := st.order.CloneVT()
+		s.mu.Unlock()
+		s.noteOrder(order)
+		out = append(out, st)
+	}
+	return out
+}
+
 // deliver sends a signal to steps: to all of their processes, or only to some.
 func (s *supervisor) deliver(steps []*step, sig syscall.Signal, which Which) (int, error) {
 	n := 0

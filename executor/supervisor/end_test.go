@@ -173,6 +173,38 @@ func TestSignalWhich(t *testing.T) {
 	r.exit(batch.Key)
 }
 
+// A numbered order to signal is carried out once, whoever repeats it, and after a kill too.
+func TestNumberedSignals(t *testing.T) {
+	r := newRig(t)
+	ctx := context.Background()
+	l := r.script("trap 'echo hit >> hits' USR1; echo r > ready; while :; do sleep 0.01; done")
+	r.launch(l)
+	r.lineOf("ready")
+	send := func(number uint32) int {
+		n, err := r.client.Signal(ctx, &Signal{Job: l.Key.Job, Signal: int32(syscall.SIGUSR1), Which: Which_BATCH_SHELL, Number: number})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, c := range []struct {
+		number uint32
+		want   int
+	}{{1, 1}, {1, 0}, {2, 1}, {1, 0}} {
+		if n := send(c.number); n != c.want {
+			t.Errorf("order %d reached %d, want %d", c.number, n, c.want)
+		}
+	}
+	r.kill()
+	r.start()
+	if n := send(2); n != 0 {
+		t.Errorf("order 2 was carried out again after a kill")
+	}
+	if n := send(3); n != 1 {
+		t.Errorf("order 3 was not carried out")
+	}
+}
+
 func TestSuspendStopsTheClock(t *testing.T) {
 	r := newRig(t)
 	ctx := context.Background()

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"stint/executor/cgroup"
 )
 
 // The tests run real supervisors: this test program, started again with its configuration in a variable.
@@ -50,16 +48,8 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	var cages Cages
-	if c.Under != "" {
-		tree, err := cgroup.Open(cgroup.Config{Under: c.Under})
-		if err != nil {
-			panic(err)
-		}
-		cages = ControlGroups(tree)
-	}
 	err := Main(ctx, Config{Node: c.Node, HostName: c.HostName, StateDir: c.StateDir, Spool: c.Spool, SampleEvery: c.SampleEvery,
-		TombstoneAge: c.TombstoneAge, Cages: cages, Version: c.Version,
+		TombstoneAge: c.TombstoneAge, Unconfined: c.Under == "", Under: c.Under, Version: c.Version,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -118,10 +118,13 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 			return nil, leave() == nil, failed(Failure_CAGE, "the control group cannot be entered: %v", err)
 		}
 	}
+	if l.PidVariable != "" {
+		env = append(env, pidPlaceholder(l.PidVariable))
+	}
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{files.in.Fd(), files.out.Fd(), files.err.Fd()}, Sys: sys}
 
 	s.forks.RLock()
-	pid, traced, err := forkExec(program, argv, attr)
+	pid, traced, err := forkExec(program, argv, attr, l.PidVariable != "")
 	if err == nil {
 		s.addMain(pid)
 	}
@@ -158,6 +161,11 @@ func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *std
 		return nil, failed(Failure_FORK, "the new process cannot be looked at: %v", err)
 	}
 	b.birth.StartTicks = st.startTicks
+	if standing && l.PidVariable != "" {
+		if err := fillPid(pid, l.PidVariable); err != nil {
+			b.warnings = append(b.warnings, fmt.Sprintf("%s cannot be set: %v", l.PidVariable, err))
+		}
+	}
 	for _, r := range l.Rlimits {
 		soft, hard := setLimit(pid, r)
 		if soft != "" {
@@ -197,8 +205,8 @@ func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *std
 }
 
 // forkExec forks and executes with a trace stop; where tracing is forbidden, without one (then limits are set a moment
-// after the program has begun).
-func forkExec(program string, argv []string, attr *syscall.ProcAttr) (pid int, traced bool, err error) {
+// after the program has begun, and the last variable, which is to hold the process's number, is left out).
+func forkExec(program string, argv []string, attr *syscall.ProcAttr, placeholder bool) (pid int, traced bool, err error) {
 	// The kernel refuses to execute a file that any process has open for writing, which one just forked may still have
 	// for an instant.
 	for range 20 {
@@ -209,6 +217,9 @@ func forkExec(program string, argv []string, attr *syscall.ProcAttr) (pid int, t
 		}
 		if errors.Is(err, unix.EPERM) && attr.Sys.Ptrace {
 			attr.Sys.Ptrace = false
+			if placeholder {
+				attr.Env = attr.Env[:len(attr.Env)-1]
+			}
 			continue
 		}
 		break
@@ -324,6 +335,44 @@ func (s *supervisor) setOOMScore(pid int, l *Launch) string {
 		return fmt.Sprintf("the score for the out-of-memory killer cannot be set to %d: %v", score, err)
 	}
 	return ""
+}
+
+// A process's environment is fixed before it has a number, so a place is kept at its end, and filled while it stands at
+// its exec.
+
+func pidPlaceholder(name string) string { return name + "=0000000000" }
+
+func fillPid(pid int, name string) error {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return err
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 49 {
+		return fmt.Errorf("the process does not tell where its environment is: %q", b)
+	}
+	end, err := strconv.ParseInt(f[51-3], 10, 64)
+	if err != nil {
+		return err
+	}
+	was := append([]byte(pidPlaceholder(name)), 0)
+	at := end - int64(len(was))
+	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer mem.Close()
+	is := make([]byte, len(was))
+	if _, err := mem.ReadAt(is, at); err != nil {
+		return err
+	}
+	if !bytes.Equal(is, was) {
+		return fmt.Errorf("its place holds %q", is)
+	}
+	now := make([]byte, len(was))
+	copy(now, fmt.Sprintf("%s=%d", name, pid))
+	_, err = mem.WriteAt(now, at)
+	return err
 }
 
 // lookPath finds a program that was named without a slash in the PATH of its environment.

@@ -353,6 +353,16 @@ func TestHostName(t *testing.T) {
 	}
 }
 
+func TestPidVariable(t *testing.T) {
+	r := newRig(t)
+	l := r.script("echo $SLURM_TASK_PID $$; /usr/bin/env | grep -c TASK_PID", func(l *Launch) { l.PidVariable = "SLURM_TASK_PID" })
+	s := r.launch(l)
+	r.exit(l.Key)
+	if out := r.output(l); out != fmt.Sprintf("%d %d\n1\n", s.Pid, s.Pid) || len(s.Warnings) > 0 {
+		t.Errorf("%q, process %d, %q", out, s.Pid, s.Warnings)
+	}
+}
+
 func TestLaunchesAtMostOnce(t *testing.T) {
 	r := newRig(t)
 	l := r.script("echo x >> count; sleep 100")

@@ -139,8 +139,8 @@ func (s *supervisor) endBoot() {
 
 // takeUp goes on with one step of an earlier supervisor: this process before an exec, or one that was killed.
 func (s *supervisor) takeUp(st *step) error {
-	if st.launching.Group != "" && s.conf.Cages != nil {
-		cage, err := s.conf.Cages.Find(st.launching.Group)
+	if st.launching.Group != "" && s.cages != nil {
+		cage, err := s.cages.Find(st.launching.Group)
 		if err != nil {
 			return err
 		}

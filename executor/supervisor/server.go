@@ -135,7 +135,7 @@ func (s *supervisor) answer(c *conversation, req *Request, gone <-chan struct{})
 			r = done(0, fmt.Errorf("signal %d does not exist", g.Signal))
 			break
 		}
-		r = done(s.deliver(s.stepsOf(g.Job, g.Run, g.Step), syscall.Signal(g.Signal), g.Which))
+		r = done(s.deliver(s.once(s.stepsOf(g.Job, g.Run, g.Step), g.Number), syscall.Signal(g.Signal), g.Which))
 	case *Request_Suspend:
 		r = done(s.suspend(s.stepsOf(v.Suspend.Job, v.Suspend.Run, nil), v.Suspend.Resume))
 	case *Request_Terminate:

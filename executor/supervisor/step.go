@@ -76,8 +76,8 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 
 	st := newStep(&Launching{Key: l.Key, Node: l.Node, Uid: l.Uid, Gid: l.Gid, Groups: l.Groups,
 		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn})
-	if s.conf.Cages != nil {
-		st.launching.Group = s.conf.Cages.Name(l.Key, l.Uid)
+	if s.cages != nil {
+		st.launching.Group = s.cages.Name(l.Key, l.Uid)
 	}
 	if len(l.Script) > 0 {
 		st.launching.Spool = s.spool.take()
@@ -135,12 +135,12 @@ func (s *supervisor) admit(st *step) *launchError {
 // start makes the group and the process.
 func (s *supervisor) start(st *step, l *Launch) error {
 	var warnings []string
-	if s.conf.Cages != nil {
+	if s.cages != nil {
 		limits := l.Cage
 		if limits == nil {
 			limits = &Cage{}
 		}
-		cage, w, err := s.conf.Cages.Make(l.Key, l.Uid, limits)
+		cage, w, err := s.cages.Make(l.Key, l.Uid, limits)
 		if err != nil {
 			return failed(Failure_CAGE, "the control group of %s cannot be made: %v", st.id, err)
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"stint/executor/cgroup"
 )
 
 // Config says how a node's supervisor works. Node and StateDir must be set.
@@ -26,7 +28,11 @@ type Config struct {
 	Spool    string // scripts; every user must be able to reach it. Empty: StateDir/spool
 	Socket   string // empty: StateDir/supervisor.sock
 
-	Cages        Cages         // nil: steps are not confined
+	// Steps of a supervisor of root are held in control groups, as far as the machine allows, unless Unconfined. A node with
+	// a HostName of its own shares the machine with others, and has a tree of its own; Under puts it below a directory.
+	Unconfined bool
+	Under      string
+
 	SampleEvery  time.Duration // 0: 30 s
 	TombstoneAge time.Duration // for how long an acknowledged run cannot start again; 0: an hour
 	Version      string        // told to those who list
@@ -54,6 +60,8 @@ type supervisor struct {
 	oomScore int32
 	journal  *journal
 	spool    *spool
+	tree     *cgroup.Tree // nil: none
+	cages    Cages        // nil: steps are not confined
 	threads  *threads
 	reaper   *reaper
 	listener *net.UnixListener
@@ -152,6 +160,9 @@ func open(conf Config) (*supervisor, error) {
 	if s.reaper, err = newReaper(); err != nil {
 		return nil, err
 	}
+	if err := s.openGroups(); err != nil {
+		return nil, err
+	}
 	if err := s.recover(); err != nil {
 		return nil, err
 	}
@@ -159,6 +170,26 @@ func open(conf Config) (*supervisor, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// openGroups prepares the control groups of the node.
+func (s *supervisor) openGroups() error {
+	if s.conf.Unconfined || os.Geteuid() != 0 {
+		return nil
+	}
+	c := cgroup.Config{Under: s.conf.Under}
+	if s.conf.HostName != "" {
+		c.Node = s.conf.Node
+	}
+	tree, err := cgroup.Open(c)
+	if err != nil {
+		return err
+	}
+	for _, g := range tree.Gaps() {
+		s.log.Warn("not everything can be enforced here", "what", g.What, "why", g.Why)
+	}
+	s.tree, s.cages = tree, ControlGroups(tree)
+	return nil
 }
 
 // prepareProcess makes this process a parent whose children begin clean: no inherited descriptors, no ignored signals,
@@ -323,7 +354,7 @@ func (s *supervisor) sampleAll() {
 				}
 			}
 			mine := map[int]bool{}
-			for _, pid := range s.tree(st, all) {
+			for _, pid := range s.treeOf(st, all) {
 				mine[pid] = true
 			}
 			for _, p := range all {
@@ -455,7 +486,13 @@ func (s *supervisor) shut() error {
 		w.close()
 	}
 	s.mu.Unlock()
+	idle := len(s.live) == 0
 	err := s.journal.close()
+	if s.tree != nil && idle {
+		if terr := s.tree.Close(); terr != nil {
+			s.log.Warn("the node's control groups stay", "error", terr)
+		}
+	}
 	s.reaper.close()
 	s.threads.close()
 	s.lock.Close()

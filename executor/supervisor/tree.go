@@ -29,11 +29,11 @@ func (s *supervisor) processes(st *step) ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
-	return without(s.tree(st, all), st), nil
+	return without(s.treeOf(st, all), st), nil
 }
 
-// tree picks the processes of a step without a group out of all there are.
-func (s *supervisor) tree(st *step, all []stat) []int {
+// treeOf picks the processes of a step without a group out of all there are.
+func (s *supervisor) treeOf(st *step, all []stat) []int {
 	main, since := -1, uint64(0) // none, if it was never recorded
 	if st.birth != nil {
 		main, since = int(st.birth.Pid), st.birth.StartTicks

@@ -685,6 +685,7 @@ type Launch struct {
 	TimeLimitMs   int64                  `protobuf:"varint,18,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // 0: none
 	KillWaitMs    int64                  `protobuf:"varint,19,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`    // between SIGTERM and SIGKILL
 	Warn          *Warn                  `protobuf:"bytes,20,opt,name=warn,proto3" json:"warn,omitempty"`
+	PidVariable   string                 `protobuf:"bytes,21,opt,name=pid_variable,json=pidVariable,proto3" json:"pid_variable,omitempty"` // of the environment, put behind the others: the number of the process
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -857,6 +858,13 @@ func (x *Launch) GetWarn() *Warn {
 		return x.Warn
 	}
 	return nil
+}
+
+func (x *Launch) GetPidVariable() string {
+	if x != nil {
+		return x.PidVariable
+	}
+	return ""
 }
 
 type Usage struct {
@@ -1586,6 +1594,7 @@ type Signal struct {
 	Step          *uint32                `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"` // absent: all of them
 	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
 	Which         Which                  `protobuf:"varint,5,opt,name=which,proto3,enum=stint.supervisor.Which" json:"which,omitempty"`
+	Number        uint32                 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"` // of the order; a step takes each, ascending, once. 0: not numbered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1653,6 +1662,13 @@ func (x *Signal) GetWhich() Which {
 		return x.Which
 	}
 	return Which_ALL_PROCESSES
+}
+
+func (x *Signal) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type Suspend struct {
@@ -2878,7 +2894,8 @@ type Deadline struct {
 	KillAtMonoNs    int64                  `protobuf:"varint,5,opt,name=kill_at_mono_ns,json=killAtMonoNs,proto3" json:"kill_at_mono_ns,omitempty"`        // SIGTERM has been sent, SIGKILL follows then; 0: not yet
 	SuspendedLeftNs int64                  `protobuf:"varint,6,opt,name=suspended_left_ns,json=suspendedLeftNs,proto3" json:"suspended_left_ns,omitempty"` // what was left when the step was suspended
 	Suspended       bool                   `protobuf:"varint,7,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	Warned          bool                   `protobuf:"varint,8,opt,name=warned,proto3" json:"warned,omitempty"` // the signal of --signal has been sent
+	Warned          bool                   `protobuf:"varint,8,opt,name=warned,proto3" json:"warned,omitempty"`                           // the signal of --signal has been sent
+	LastSignal      uint32                 `protobuf:"varint,9,opt,name=last_signal,json=lastSignal,proto3" json:"last_signal,omitempty"` // the number of the last order to signal that was carried out
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2969,6 +2986,13 @@ func (x *Deadline) GetWarned() bool {
 	return false
 }
 
+func (x *Deadline) GetLastSignal() uint32 {
+	if x != nil {
+		return x.LastSignal
+	}
+	return 0
+}
+
 // Tombstone keeps an acknowledged run from starting again.
 type Tombstone struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -3052,7 +3076,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04Warn\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
 	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +
-	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\x9c\x05\n" +
+	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xbf\x05\n" +
 	"\x06Launch\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -3075,7 +3099,8 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x12 \x01(\x03R\vtimeLimitMs\x12 \n" +
 	"\fkill_wait_ms\x18\x13 \x01(\x03R\n" +
 	"killWaitMs\x12*\n" +
-	"\x04warn\x18\x14 \x01(\v2\x16.stint.supervisor.WarnR\x04warnB\x10\n" +
+	"\x04warn\x18\x14 \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x12!\n" +
+	"\fpid_variable\x18\x15 \x01(\tR\vpidVariableB\x10\n" +
 	"\x0e_oom_score_adj\"\xe3\x02\n" +
 	"\x05Usage\x12\x17\n" +
 	"\auser_ns\x18\x01 \x01(\x04R\x06userNs\x12\x1b\n" +
@@ -3141,13 +3166,14 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\aupgrade\x18\n" +
 	" \x01(\v2\x19.stint.supervisor.UpgradeH\x00R\aupgrade\x12,\n" +
 	"\x04stop\x18\v \x01(\v2\x16.stint.supervisor.StopH\x00R\x04stopB\x06\n" +
-	"\x04verb\"\x95\x01\n" +
+	"\x04verb\"\xad\x01\n" +
 	"\x06Signal\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
 	"\x04step\x18\x03 \x01(\rH\x00R\x04step\x88\x01\x01\x12\x16\n" +
 	"\x06signal\x18\x04 \x01(\x05R\x06signal\x12-\n" +
-	"\x05which\x18\x05 \x01(\x0e2\x17.stint.supervisor.WhichR\x05whichB\a\n" +
+	"\x05which\x18\x05 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\rR\x06numberB\a\n" +
 	"\x05_step\"E\n" +
 	"\aSuspend\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
@@ -3230,7 +3256,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x0fstarted_unix_ns\x18\x04 \x01(\x03R\rstartedUnixNs\x12&\n" +
 	"\x0fstarted_mono_ns\x18\x05 \x01(\x03R\rstartedMonoNs\x12\x16\n" +
 	"\x06stderr\x18\x06 \x01(\fR\x06stderr\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xab\x02\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xcc\x02\n" +
 	"\bDeadline\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x1c\n" +
 	"\n" +
@@ -3241,7 +3267,9 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x0fkill_at_mono_ns\x18\x05 \x01(\x03R\fkillAtMonoNs\x12*\n" +
 	"\x11suspended_left_ns\x18\x06 \x01(\x03R\x0fsuspendedLeftNs\x12\x1c\n" +
 	"\tsuspended\x18\a \x01(\bR\tsuspended\x12\x16\n" +
-	"\x06warned\x18\b \x01(\bR\x06warned\"f\n" +
+	"\x06warned\x18\b \x01(\bR\x06warned\x12\x1f\n" +
+	"\vlast_signal\x18\t \x01(\rR\n" +
+	"lastSignal\"f\n" +
 	"\tTombstone\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x120\n" +
 	"\x14acknowledged_unix_ns\x18\x02 \x01(\x03R\x12acknowledgedUnixNs*;\n" +

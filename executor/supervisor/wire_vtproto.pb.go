@@ -156,6 +156,7 @@ func (m *Launch) CloneVT() *Launch {
 	r.TimeLimitMs = m.TimeLimitMs
 	r.KillWaitMs = m.KillWaitMs
 	r.Warn = m.Warn.CloneVT()
+	r.PidVariable = m.PidVariable
 	if rhs := m.Argv; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
 		for k, v := range rhs {
@@ -454,6 +455,7 @@ func (m *Signal) CloneVT() *Signal {
 	r.Run = m.Run
 	r.Signal = m.Signal
 	r.Which = m.Which
+	r.Number = m.Number
 	if rhs := m.Step; rhs != nil {
 		tmpVal := *rhs
 		r.Step = &tmpVal
@@ -961,6 +963,7 @@ func (m *Deadline) CloneVT() *Deadline {
 	r.SuspendedLeftNs = m.SuspendedLeftNs
 	r.Suspended = m.Suspended
 	r.Warned = m.Warned
+	r.LastSignal = m.LastSignal
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1247,6 +1250,9 @@ func (this *Launch) EqualVT(that *Launch) bool {
 		return false
 	}
 	if !this.Warn.EqualVT(that.Warn) {
+		return false
+	}
+	if this.PidVariable != that.PidVariable {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1763,6 +1769,9 @@ func (this *Signal) EqualVT(that *Signal) bool {
 		return false
 	}
 	if this.Which != that.Which {
+		return false
+	}
+	if this.Number != that.Number {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2625,6 +2634,9 @@ func (this *Deadline) EqualVT(that *Deadline) bool {
 	if this.Warned != that.Warned {
 		return false
 	}
+	if this.LastSignal != that.LastSignal {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2996,6 +3008,15 @@ func (m *Launch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.PidVariable) > 0 {
+		i -= len(m.PidVariable)
+		copy(dAtA[i:], m.PidVariable)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.PidVariable)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xaa
 	}
 	if m.Warn != nil {
 		size, err := m.Warn.MarshalToSizedBufferVT(dAtA[:i])
@@ -3874,6 +3895,11 @@ func (m *Signal) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Number != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Number))
+		i--
+		dAtA[i] = 0x30
 	}
 	if m.Which != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Which))
@@ -5076,6 +5102,11 @@ func (m *Deadline) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.LastSignal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastSignal))
+		i--
+		dAtA[i] = 0x48
+	}
 	if m.Warned {
 		i--
 		if m.Warned {
@@ -5390,6 +5421,10 @@ func (m *Launch) SizeVT() (n int) {
 	}
 	if m.Warn != nil {
 		l = m.Warn.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.PidVariable)
+	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -5734,6 +5769,9 @@ func (m *Signal) SizeVT() (n int) {
 	}
 	if m.Which != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Which))
+	}
+	if m.Number != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Number))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6269,6 +6307,9 @@ func (m *Deadline) SizeVT() (n int) {
 	}
 	if m.Warned {
 		n += 2
+	}
+	if m.LastSignal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LastSignal))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7716,6 +7757,38 @@ func (m *Launch) UnmarshalVT(dAtA []byte) error {
 			if err := m.Warn.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 21:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PidVariable", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.PidVariable = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -9514,6 +9587,25 @@ func (m *Signal) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Which |= Which(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Number", wireType)
+			}
+			m.Number = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Number |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -12327,6 +12419,25 @@ func (m *Deadline) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Warned = bool(v != 0)
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LastSignal", wireType)
+			}
+			m.LastSignal = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.LastSignal |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
