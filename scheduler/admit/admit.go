@@ -41,6 +41,7 @@ type Desk struct {
 	configSeq uint64
 	config    *events.Config
 	nodes     []*projections.Node
+	fresh     bool // the board is of the state at hand
 
 	r    projections.Reader
 	item *projections.InboxItem
@@ -84,8 +85,10 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 	case events.Verb_UPDATE_JOB:
 		return read(d, &events.UpdateJob{}, d.updateJob)
 	case events.Verb_UPDATE_NODE:
+		d.fresh = false
 		return read(d, &events.UpdateNode{}, d.updateNode)
 	case events.Verb_CONFIGURE:
+		d.fresh = false
 		return read(d, &events.Config{}, d.configure)
 	case events.Verb_SUSPEND:
 		return read(d, &events.Select{}, d.suspend)
@@ -135,6 +138,9 @@ func judgedFact(j *events.Judged) *events.Fact {
 	return &events.Fact{Kind: &events.Fact_Judged{Judged: j}}
 }
 
+// maxShapes is how many different requests are remembered.
+const maxShapes = 50_000
+
 // IsAdmin says whether an author may act on everybody's jobs and on nodes: root, or one the configuration names.
 func IsAdmin(cfg *events.Config, who *events.Author) bool {
 	return who.GetUid() == 0 || slices.Contains(cfg.GetAdminUids(), who.GetUid()) ||
@@ -148,10 +154,17 @@ func (d *Desk) mayControl(j *projections.Job) bool {
 	return j.GetOwner().GetUid() == d.who.GetUid() || d.admin()
 }
 
+// Begin says that intents of another state come: what was learned of the configuration is to be looked at again.
+func (d *Desk) Begin() { d.fresh = false }
+
 // idle is the board of what the configuration has, made once for each configuration and state of its node definitions.
 func (d *Desk) idle() *place.Board {
+	if d.fresh {
+		return d.board
+	}
+	d.fresh = true
 	nodes := d.r.Nodes()
-	if d.board != nil && d.configSeq == d.r.ConfigSeq() && d.config == d.r.Config() && sameNodes(d.nodes, nodes) {
+	if d.board != nil && d.configSeq == d.r.ConfigSeq() && d.config == d.r.Config() && sameNodes(d.nodes, nodes) && d.shapes.Len() < maxShapes {
 		return d.board
 	}
 	d.board, d.shapes = place.NewIdleBoard(d.r), place.NewShapes()

@@ -44,16 +44,18 @@ type Input struct {
 // Memory is what passes keep for the next one to be quicker. It is a cache: losing it changes nothing but time. One
 // goroutine uses it.
 type Memory struct {
-	desk     *admit.Desk
-	shapes   *place.Shapes
-	requests requestCache
-	last     map[uint32]*projections.Outcome
+	desk   *admit.Desk
+	shapes *place.Shapes
+	queue  queueCache
 }
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
-	return &Memory{desk: admit.NewDesk(), shapes: place.NewShapes(), requests: newRequestCache()}
+	return &Memory{desk: admit.NewDesk(), shapes: place.NewShapes(), queue: newQueueCache()}
 }
+
+// maxShapes is how many different requests are remembered before memory begins anew.
+const maxShapes = 200_000
 
 // pass is one run of the seven steps.
 type pass struct {
@@ -69,18 +71,19 @@ type pass struct {
 	ends     []place.End
 	runs     []run
 	queue    rank.Queue
-	requests []*place.Request // by Tag of the queue's entries
+	queued   []*waiting // by Tag of the queue's entries
 }
 
-// Run decides. It returns the facts to append, in order; why each job that stays in the queue waits, ascending by id; and
+// Run decides. It returns the facts to append, in order; why each job that stays in the queue waits, ascending by id (with a Memory, an outcome
+// that did not change is the last pass's, the same pointer, with the basis it was first found at); and
 // when to run again at the latest though nothing happens (microseconds; 0: not before something does). It does not change c.
 func Run(c *projections.Cluster, in Input) (facts []*events.Fact, outcomes []*projections.Outcome, next int64) {
 	p := &pass{in: in, now: in.Now, c: c.Fork(), mem: in.Memory, basis: c.Seq()}
 	if p.mem == nil {
 		p.mem = NewMemory()
 	}
-	if p.in.Priority == nil {
-		p.in.Priority = rank.Basic
+	if p.mem.shapes.Len() > maxShapes {
+		p.mem.shapes, p.mem.queue = place.NewShapes(), newQueueCache()
 	}
 	p.observe()
 	p.admit()
@@ -145,6 +148,7 @@ func (p *pass) stop(j *projections.Job, cause events.StopCause, text string) {
 
 // admit judges the intents that wait, in the order of the log, each on the state that the ones before left.
 func (p *pass) admit() {
+	p.mem.desk.Begin()
 	for _, item := range p.c.Inbox() {
 		for _, f := range p.mem.desk.Admit(p.c, item, p.now) {
 			why := p.say(f)

@@ -45,7 +45,7 @@ func (p *pass) endOf(j *projections.Job) (int64, events.StopCause) {
 	}
 	end, cause := int64(place.Forever), events.StopCause_STOP_TIME_LIMIT
 	if j.LimitS != events.Unlimited {
-		if over := p.overTime(j.Partition); over >= 0 {
+		if over := p.overTimeOf(p.c.Partition(j.Partition)); over >= 0 {
 			end = j.StartUs + j.SuspendedTotalUs + int64(j.LimitS)*second + over
 			if j.SuspendedUs != 0 {
 				end += max(0, p.now-j.SuspendedUs)
@@ -58,10 +58,10 @@ func (p *pass) endOf(j *projections.Job) (int64, events.StopCause) {
 	return end, cause
 }
 
-// overTime is how long a job of a partition may go on after its time limit, microseconds; -1: for ever.
-func (p *pass) overTime(partition string) int64 {
+// overTimeOf is how long a job of a partition may go on after its time limit, microseconds; -1: for ever.
+func (p *pass) overTimeOf(def *events.PartitionDef) int64 {
 	over := p.c.Config().GetOverTimeLimitS()
-	if def := p.c.Partition(partition); def.GetHasOverTimeLimit() {
+	if def.GetHasOverTimeLimit() {
 		over = def.GetOverTimeLimitS()
 	}
 	if over == events.Unlimited {

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"slices"
-	"strings"
 
 	"stint/events"
 	"stint/events/hostlist"
@@ -20,9 +19,8 @@ type placing struct {
 	blocked map[*events.PartitionDef]bool
 	failed  map[failure]bool
 	trouble map[failure]trouble
-	tests   uint32 // of jobs behind a reservation
-	waits   map[uint32]*projections.Outcome
-	many    bool // some job stands in several partitions
+	tests   uint32              // of jobs behind a reservation
+	several map[uint32]*telling // of jobs that stand in several partitions
 }
 
 // failure is what did not fit: a shape of request on a partition, clear of certain reservations. Within a pass the room only
@@ -42,21 +40,19 @@ type trouble struct {
 func (p *pass) place() {
 	entries := p.queue.Ordered()
 	if len(entries) == 0 {
-		p.settleOutcomes(nil)
+		p.settleOutcomes()
 		return
 	}
 	s := &placing{
 		pass: p, board: place.NewBoard(p.c), blocked: map[*events.PartitionDef]bool{}, failed: map[failure]bool{},
-		trouble: map[failure]trouble{}, many: len(entries) > len(p.requests),
-	}
-	if s.many {
-		s.waits = map[uint32]*projections.Outcome{}
+		trouble: map[failure]trouble{}, several: map[uint32]*telling{},
 	}
 	p.holdings()
 	for i := range entries {
 		s.try(&entries[i])
 	}
-	p.settleOutcomes(s.waits)
+	s.tellSeveral()
+	p.settleOutcomes()
 }
 
 // holdings lists when the shares that runs hold come free.
@@ -82,33 +78,35 @@ const longest = 365 * 24 * 3600 * int64(second)
 
 // try starts the job of an entry, all that can of an array, or notes why not.
 func (s *placing) try(e *rank.Entry) {
-	j := e.Job
-	if s.many || j.ArrayId != 0 || len(s.facts) > 0 {
+	w := s.queued[e.Tag]
+	j := w.job
+	if !w.plain || len(w.parts) > 1 {
 		// Earlier decisions of this pass may have changed it: started it in another partition, ended some of its tasks.
 		if j = s.c.Job(j.Id); j == nil || !j.Waits() {
 			return
 		}
 	}
-	if reason := limitReason(e.Partition, j); reason != events.Reason_NONE {
-		s.waits1(j, reason, "")
+	if reason := limitReason(e.Partition, w); reason != events.Reason_NONE {
+		s.waits(w, reason, "")
 		return
 	}
-	q := s.requests[e.Tag]
 	for {
 		var task uint32
 		if j.Remainder() {
 			ready, any := j.ReadyTasks().First()
 			if !any {
-				s.waits1(j, events.Reason_DEPENDENCY, "")
+				s.waits(w, events.Reason_DEPENDENCY, "")
 				return
 			}
 			task = ready
 		}
-		if a := s.c.Array(j.ArrayId); j.ArrayId != 0 && a != nil && a.MaxRunning > 0 && a.Running >= a.MaxRunning {
-			s.waits1(j, events.Reason_JOB_ARRAY_TASK_LIMIT, "")
-			return
+		if !w.plain && j.ArrayId != 0 {
+			if a := s.c.Array(j.ArrayId); a != nil && a.MaxRunning > 0 && a.Running >= a.MaxRunning {
+				s.waits(w, events.Reason_JOB_ARRAY_TASK_LIMIT, "")
+				return
+			}
 		}
-		if !s.start(e, j, q, task) || !j.Remainder() {
+		if !s.start(e, w, j, task) || w.plain || !j.Remainder() {
 			return
 		}
 		// The rest of the array is the same record, with one task less.
@@ -119,7 +117,7 @@ func (s *placing) try(e *rank.Entry) {
 }
 
 // limitReason is which limit of a partition a job is beyond, if it is.
-func limitReason(p *events.PartitionDef, j *projections.Job) events.Reason {
+func limitReason(p *events.PartitionDef, w *waiting) events.Reason {
 	most := p.GetMaxNodes()
 	if most == 0 {
 		most = events.Unlimited
@@ -129,18 +127,21 @@ func limitReason(p *events.PartitionDef, j *projections.Job) events.Reason {
 		return events.Reason_PARTITION_DOWN_REASON
 	case p.GetState() == events.PartitionState_PARTITION_INACTIVE_STATE:
 		return events.Reason_PARTITION_INACTIVE
-	case j.LimitS > admit.MaxTime(p):
+	case w.limit > admit.MaxTime(p):
 		return events.Reason_PARTITION_TIME_LIMIT
-	case j.GetSpec().GetMinNodes() > most, j.GetSpec().GetMaxNodes() > 0 && j.GetSpec().GetMaxNodes() < p.GetMinNodes():
+	case w.minNodes > most, w.maxNodes > 0 && w.maxNodes < p.GetMinNodes():
 		return events.Reason_PARTITION_NODE_LIMIT
 	}
 	return events.Reason_NONE
 }
 
 // limitOf is the time limit a job starts with, seconds: what it asked for, or what its deadline leaves of it.
-func (s *placing) limitOf(j *projections.Job) uint32 {
-	limit := j.LimitS
-	if d := j.GetSpec().GetDeadlineUs(); d != 0 {
+func (s *placing) limitOf(w *waiting) uint32 {
+	limit := w.limit
+	if w.plain {
+		return limit
+	}
+	if d := w.job.GetSpec().GetDeadlineUs(); d != 0 {
 		left := max((d-s.now)/second, 1)
 		if limit == events.Unlimited || left < int64(limit) {
 			limit = uint32(min(left, int64(events.Unlimited)-1))
@@ -150,31 +151,31 @@ func (s *placing) limitOf(j *projections.Job) uint32 {
 }
 
 // start starts a job or one task of an array, if it fits and delays nobody it must not. Otherwise it notes why.
-func (s *placing) start(e *rank.Entry, j *projections.Job, q *place.Request, task uint32) bool {
-	limit := s.limitOf(j)
-	w := place.Window{From: s.now, To: place.Forever}
+func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint32) bool {
+	limit, q := s.limitOf(w), w.q
+	window := place.Window{From: s.now, To: place.Forever}
 	duration := place.Forever
-	if over := s.overTime(e.Partition.GetName()); limit != events.Unlimited && over >= 0 {
+	if over := s.overTimeOf(e.Partition); limit != events.Unlimited && over >= 0 {
 		duration = int64(limit)*second + over
-		w.To = s.now + duration
+		window.To = s.now + duration
 	}
 	blocked := s.blocked[e.Partition]
 	if blocked && !s.mayTest() {
-		s.waits1(j, events.Reason_PRIORITY, "")
+		s.waits(w, events.Reason_PRIORITY, "")
 		return false
 	}
-	key := failure{q, e.Partition, s.board.Claims(w)}
+	key := failure{q, e.Partition, s.board.Claims(window)}
 	var a *events.Allocation
 	if !s.failed[key] {
 		if blocked {
 			s.tests++
 		}
-		if a = s.board.Place(q, e.Partition.GetName(), w); a == nil {
+		if a = s.board.Place(q, e.Partition.GetName(), window); a == nil {
 			s.failed[key] = true
 		}
 	}
 	if a == nil {
-		s.cannot(e, j, q, duration, blocked)
+		s.cannot(e, w, duration, blocked)
 		return false
 	}
 	f := &events.Placed{
@@ -186,13 +187,14 @@ func (s *placing) start(e *rank.Entry, j *projections.Job, q *place.Request, tas
 	if why := s.say(&events.Fact{Kind: &events.Fact_Placed{Placed: f}}); why != "" {
 		// The board and the definition of feasible disagree. Nothing is placed, and the queue behind goes on.
 		s.failed[key] = true
-		s.waits1(j, events.Reason_RESOURCES, why)
+		s.waits(w, events.Reason_RESOURCES, why)
 		return false
 	}
-	s.board.Start(a, w)
-	s.holds(j.Id, a, min(w.To, s.now+longest))
+	s.board.Start(a, window)
+	s.holds(j.Id, a, min(window.To, s.now+longest))
+	delete(s.several, j.Id)
 	if limit != events.Unlimited {
-		s.wake(w.To)
+		s.wake(window.To)
 	}
 	return true
 }
@@ -228,22 +230,23 @@ func (s *placing) mayTest() bool {
 
 // cannot notes why a job that does not fit waits. The first one of a partition that waits for resources keeps room for
 // itself.
-func (s *placing) cannot(e *rank.Entry, j *projections.Job, q *place.Request, duration int64, blocked bool) {
+func (s *placing) cannot(e *rank.Entry, w *waiting, duration int64, blocked bool) {
+	q := w.q
 	if blocked && len(q.NodeList) == 0 {
-		s.waits1(j, events.Reason_PRIORITY, "")
+		s.waits(w, events.Reason_PRIORITY, "")
 		return
 	}
 	if t := s.troubleOf(e, q); t.reason != events.Reason_NONE {
-		s.waits1(j, t.reason, t.text)
+		s.waits(w, t.reason, t.text)
 		return
 	}
 	if blocked {
-		s.waits1(j, events.Reason_PRIORITY, "")
+		s.waits(w, events.Reason_PRIORITY, "")
 		return
 	}
 	s.blocked[e.Partition] = true
-	o := s.waits1(j, events.Reason_RESOURCES, "")
-	o.Blockers = s.board.Blockers(q, e.Partition.GetName())
+	t := &telling{w: w, reason: events.Reason_RESOURCES, planned: true, blockers: s.board.Blockers(q, e.Partition.GetName())}
+	defer s.tell(t)
 	if !s.c.Config().GetBackfill() {
 		s.board.Seal(e.Partition.GetName())
 	}
@@ -251,8 +254,8 @@ func (s *placing) cannot(e *rank.Entry, j *projections.Job, q *place.Request, du
 	if r == nil {
 		return
 	}
-	r.Job = j.Id
-	o.StartUs, o.Nodes = r.Start, hostlist.Compress(r.Allocation.NodeNames())
+	r.Job = w.job.Id
+	t.start, t.nodes = r.Start, hostlist.Compress(r.Allocation.NodeNames())
 	if window := s.c.Config().GetBfWindowS(); s.c.Config().GetBackfill() && (window == 0 || r.Start <= s.now+int64(window)*second) {
 		s.board.Reserve(r, s.ends)
 	}
@@ -272,16 +275,50 @@ func (s *placing) troubleOf(e *rank.Entry, q *place.Request) trouble {
 	return t
 }
 
-// waits1 notes why a job waits in one of its partitions. Of several the most telling word stays.
-func (s *placing) waits1(j *projections.Job, reason events.Reason, text string) *projections.Outcome {
-	if !s.many || !strings.Contains(j.GetSpec().GetPartition(), ",") {
-		return s.wait(j, reason, text)
+// telling is why a job waits in one partition.
+type telling struct {
+	w        *waiting
+	reason   events.Reason
+	text     string
+	planned  bool
+	start    int64
+	nodes    string
+	blockers []*projections.Blocker
+}
+
+// waits notes why a job waits in one of its partitions. Of several the most telling word stays.
+func (s *placing) waits(w *waiting, reason events.Reason, text string) {
+	if len(w.parts) == 1 {
+		s.wait(w, reason, text)
+		return
 	}
-	o := &projections.Outcome{Job: j.Id, Reason: reason, Text: text, Basis: s.basis}
-	if before := s.waits[j.Id]; before == nil || weight(reason) > weight(before.Reason) {
-		s.waits[j.Id] = o
+	s.tell(&telling{w: w, reason: reason, text: text})
+}
+
+func (s *placing) tell(t *telling) {
+	switch before := s.several[t.w.job.Id]; {
+	case len(t.w.parts) > 1 && (before == nil || weight(t.reason) > weight(before.reason)):
+		s.several[t.w.job.Id] = t
+	case len(t.w.parts) > 1:
+	default:
+		s.say1(t)
 	}
-	return o
+}
+
+func (s *placing) say1(t *telling) {
+	if t.planned {
+		s.plan(t.w, t.start, t.nodes, t.blockers)
+		return
+	}
+	s.wait(t.w, t.reason, t.text)
+}
+
+// tellSeveral says what was found out about jobs that stand in several partitions. The order of the map does not matter:
+// outcomes are put in order afterwards.
+func (s *placing) tellSeveral() {
+	for _, t := range s.several {
+		s.say1(t)
+	}
 }
 
 // weight orders the reasons of a job that stands in several partitions: what it waits for where it could start comes
@@ -300,17 +337,8 @@ func weight(r events.Reason) int {
 	return 1
 }
 
-// settleOutcomes puts the outcomes in order, without those of jobs that left the queue in this pass.
-func (p *pass) settleOutcomes(several map[uint32]*projections.Outcome) {
-	for _, o := range several {
-		p.outcomes = append(p.outcomes, o)
-	}
-	if len(p.facts) > 0 {
-		p.outcomes = slices.DeleteFunc(p.outcomes, func(o *projections.Outcome) bool {
-			j := p.c.Job(o.Job)
-			return j == nil || !j.Waits()
-		})
-	}
+// settleOutcomes puts the outcomes in the order of the jobs.
+func (p *pass) settleOutcomes() {
 	byJob := func(x, y *projections.Outcome) int {
 		switch {
 		case x.Job < y.Job:

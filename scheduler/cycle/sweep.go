@@ -5,7 +5,6 @@ import (
 
 	"stint/events"
 	"stint/projections"
-	"stint/scheduler/place"
 )
 
 // sweep goes through the queue once: it ends what can never start, notes why others cannot start for reasons of their own,
@@ -13,37 +12,52 @@ import (
 func (p *pass) sweep() {
 	killAll := killsInvalid(p.c.Config())
 	var over []*events.Fact
-	p.mem.requests.begin()
+	cache := &p.mem.queue
+	cache.begin(p.c.Config())
+	basic := p.in.Priority == nil
 	p.c.EachPending(func(j *projections.Job) bool {
-		if f := p.neverStarts(j, killAll); f != nil {
-			over = append(over, f)
-			if !f.GetEnded().GetHasTasks() {
+		w := cache.of(p.c, j)
+		if !w.plain {
+			if f := p.neverStarts(j, killAll); f != nil {
+				over = append(over, f)
+				if !f.GetEnded().GetHasTasks() {
+					return true
+				}
+			}
+			if !j.Eligible(p.now) {
+				p.wait(w, p.ownReason(j), "")
 				return true
 			}
-		}
-		if !j.Eligible(p.now) {
-			p.wait(j, p.ownReason(j), "")
+		} else if w.eligible > p.now {
+			p.wake(w.eligible)
+			p.wait(w, events.Reason_BEGIN_TIME, "")
 			return true
 		}
-		q, problem := p.mem.requests.of(j, p.mem.shapes)
-		if problem != nil {
-			p.wait(j, events.Reason_BAD_CONSTRAINTS, problem.Text)
+		if w.q == nil && w.problem == nil {
+			w.q, w.problem = p.mem.shapes.Of(j.Spec)
+		}
+		switch {
+		case w.problem != nil:
+			p.wait(w, events.Reason_BAD_CONSTRAINTS, w.problem.Text)
+			return true
+		case len(w.parts) == 0:
+			p.wait(w, events.Reason_PARTITION_CONFIG, "no partition "+j.GetSpec().GetPartition())
 			return true
 		}
-		p.queueUp(j, q)
+		priority := w.priority
+		if !basic {
+			priority = p.in.Priority(j, p.now)
+		}
+		tag := uint32(len(p.queued))
+		p.queued = append(p.queued, w)
+		for _, part := range w.parts {
+			p.queue.Add(j.Id, part, priority, tag)
+		}
 		return true
 	})
-	p.mem.requests.end()
+	cache.end()
 	for _, f := range over {
 		p.say(f)
-	}
-}
-
-func (p *pass) queueUp(j *projections.Job, q *place.Request) {
-	tag := uint32(len(p.requests))
-	p.requests = append(p.requests, q)
-	if !p.queue.Add(p.c, j, p.in.Priority(j, p.now), tag) {
-		p.wait(j, events.Reason_PARTITION_CONFIG, "no partition "+j.GetSpec().GetPartition())
 	}
 }
 
@@ -101,12 +115,4 @@ func killsInvalid(c *events.Config) bool {
 		}
 	}
 	return false
-}
-
-// wait notes why a job stays in the queue. Of a job that stands in several partitions the first word counts, unless a
-// later one says more.
-func (p *pass) wait(j *projections.Job, reason events.Reason, text string) *projections.Outcome {
-	o := &projections.Outcome{Job: j.Id, Reason: reason, Text: text, Basis: p.basis}
-	p.outcomes = append(p.outcomes, o)
-	return o
 }

@@ -7,7 +7,6 @@ package rank
 
 import (
 	"slices"
-	"strings"
 
 	"stint/events"
 	"stint/projections"
@@ -31,43 +30,18 @@ func Initial(id uint32, nice int32) uint32 {
 
 // Entry is a job's place in the queue of one partition.
 type Entry struct {
-	Job       *projections.Job
 	Partition *events.PartitionDef
+	Job       uint32
 	Priority  uint32
 	Tag       uint32 // the caller's
 }
 
 // Queue collects entries and puts them in order. The zero value is an empty queue.
-type Queue struct {
-	entries []Entry
-	lists   map[string][]*events.PartitionDef
-}
+type Queue struct{ entries []Entry }
 
-// Source is where partitions are found.
-type Source interface {
-	Partition(name string) *events.PartitionDef
-	DefaultPartition() *events.PartitionDef
-}
-
-// Add puts a job, with the caller's tag, into the queue of each of its partitions that exist, and says whether there is one.
-func (q *Queue) Add(s Source, job *projections.Job, priority, tag uint32) bool {
-	text := job.GetSpec().GetPartition()
-	list, known := q.lists[text]
-	if !known {
-		for name := range strings.SplitSeq(text, ",") {
-			if p := s.Partition(name); p != nil && !slices.Contains(list, p) {
-				list = append(list, p)
-			}
-		}
-		if q.lists == nil {
-			q.lists = map[string][]*events.PartitionDef{}
-		}
-		q.lists[text] = list
-	}
-	for _, p := range list {
-		q.entries = append(q.entries, Entry{Job: job, Partition: p, Priority: priority, Tag: tag})
-	}
-	return len(list) > 0
+// Add puts a job, with the caller's tag, into the queue of a partition.
+func (q *Queue) Add(job uint32, partition *events.PartitionDef, priority, tag uint32) {
+	q.entries = append(q.entries, Entry{Partition: partition, Job: job, Priority: priority, Tag: tag})
 }
 
 // Ordered is the entries in order, those of a job that stand equal in the order in which it named the partitions.
@@ -80,12 +54,12 @@ func (q *Queue) Ordered() []Entry {
 
 func compare(x, y Entry) int {
 	switch {
-	case x.Partition.GetPriorityTier() != y.Partition.GetPriorityTier():
+	case x.Partition != y.Partition && x.Partition.GetPriorityTier() != y.Partition.GetPriorityTier():
 		return sign(x.Partition.GetPriorityTier() > y.Partition.GetPriorityTier())
 	case x.Priority != y.Priority:
 		return sign(x.Priority > y.Priority)
-	case x.Job.GetId() != y.Job.GetId():
-		return sign(x.Job.GetId() < y.Job.GetId())
+	case x.Job != y.Job:
+		return sign(x.Job < y.Job)
 	}
 	return 0
 }
