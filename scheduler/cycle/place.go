@@ -14,6 +14,7 @@ import (
 // placing is the last step of a pass.
 type placing struct {
 	*pass
+	added   []place.End // of jobs that start in this pass, not yet among the ends
 	board   *place.Board
 	idle    *place.Board // made when first needed
 	blocked map[*events.PartitionDef]bool
@@ -201,18 +202,20 @@ func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint
 
 // holds notes when the shares of a job that starts now come free.
 func (s *placing) holds(id uint32, a *events.Allocation, end int64) {
-	var more []place.End
 	a.Each(func(_ int, name string, share *events.NodeShare) bool {
-		more = append(more, place.End{At: end, Job: id, Node: name, Share: share})
+		s.added = append(s.added, place.End{At: end, Job: id, Node: name, Share: share})
 		return true
 	})
-	at, _ := slices.BinarySearchFunc(s.ends, end, func(x place.End, t int64) int {
-		if x.At <= t {
-			return -1
-		}
-		return 1
-	})
-	s.ends = slices.Insert(s.ends, at, more...)
+}
+
+// allEnds is when all shares come free, those of jobs that start in this pass included.
+func (s *placing) allEnds() []place.End {
+	if len(s.added) > 0 {
+		s.ends = append(s.ends, s.added...)
+		s.added = s.added[:0]
+		place.SortEnds(s.ends)
+	}
+	return s.ends
 }
 
 // mayTest says whether a job behind a reservation may still be tried: backfill is on, and neither its number of tests nor
@@ -250,14 +253,15 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, duration int64, blocked bool
 	if !s.c.Config().GetBackfill() {
 		s.board.Seal(e.Partition.GetName())
 	}
-	r := s.board.Shadow(q, e.Partition.GetName(), s.ends, s.now, duration)
+	ends := s.allEnds()
+	r := s.board.Shadow(q, e.Partition.GetName(), ends, s.now, duration)
 	if r == nil {
 		return
 	}
 	r.Job = w.job.Id
 	t.start, t.nodes = r.Start, hostlist.Compress(r.Allocation.NodeNames())
 	if window := s.c.Config().GetBfWindowS(); s.c.Config().GetBackfill() && (window == 0 || r.Start <= s.now+int64(window)*second) {
-		s.board.Reserve(r, s.ends)
+		s.board.Reserve(r, ends)
 	}
 }
 

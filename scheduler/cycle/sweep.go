@@ -15,6 +15,10 @@ func (p *pass) sweep() {
 	cache := &p.mem.queue
 	cache.begin(p.c.Config())
 	basic := p.in.Priority == nil
+	n := p.c.Counts().Pending
+	p.queue.Grow(n)
+	p.queued = make([]*waiting, 0, n)
+	p.outcomes = make([]*projections.Outcome, 0, n)
 	p.c.EachPending(func(j *projections.Job) bool {
 		w := cache.of(p.c, j)
 		if !w.plain {

@@ -10,8 +10,9 @@ import (
 type eligible struct {
 	// alternatives holds a list of nodes, in the order of the configuration, for each alternative of the constraint.
 	alternatives [][]int32
-	required     []int32  // the nodes the job names
-	unavailable  []string // nodes it names that cannot be used now
+	alive        [][]int32 // the same, less nodes that were found full: within a pass no room comes back
+	required     []int32   // the nodes the job names
+	unavailable  []string  // nodes it names that cannot be used now
 }
 
 // eligibleNodes works out, once for each kind of request, which usable nodes of a partition come into question.
@@ -48,6 +49,7 @@ func (b *Board) eligibleNodes(q *Request, p *partition) *eligible {
 			}
 		}
 		e.alternatives = append(e.alternatives, list)
+		e.alive = append(e.alive, list)
 	}
 	b.eligible[key] = e
 	return e
@@ -80,29 +82,38 @@ func (b *Board) place(q *Request, part string, w Window, prefer *Board) *events.
 	if most < q.MinNodes {
 		return nil
 	}
-	for _, list := range e.alternatives {
-		if len(list) < q.MinNodes {
+	for i, list := range e.alternatives {
+		alive := &list
+		if !w.Planned {
+			alive = &e.alive[i]
+		}
+		if len(*alive) < q.MinNodes {
 			continue
 		}
-		if a := b.placeOn(list, e.required, q, p, most, w, prefer); a != nil {
+		if a := b.placeOn(alive, e.required, q, p, most, w, prefer); a != nil {
 			return a
 		}
 	}
 	return nil
 }
 
-func (b *Board) placeOn(list, required []int32, q *Request, p *partition, most int, w Window, prefer *Board) *events.Allocation {
+// placeOn tries the nodes of a list, and takes from it those that are full, unless it is for a later time.
+func (b *Board) placeOn(alive *[]int32, required []int32, q *Request, p *partition, most int, w Window, prefer *Board) *events.Allocation {
 	whole := q.Exclusive || p.idle || b.linear
 	r := &b.room
-	cands := make([]candidate, 0, min(len(list), 64))
+	cands := make([]candidate, 0, min(len(*alive), 64))
 	needPool := 0
 	if g := q.pooled(); g != nil {
 		needPool = g.PerJob
 	}
-	tasks, pool := 0, 0
-	for _, i := range list {
+	tasks, pool, full := 0, 0, 0
+	for _, i := range *alive {
 		n := &b.nodes[i]
-		if n.units == 0 || whole && n.jobs > 0 || n.sealed && !w.Planned {
+		if n.units == 0 {
+			full++
+			continue
+		}
+		if int(n.freeCPUs) < q.leastCPUs || whole && n.jobs > 0 || n.sealed && !w.Planned {
 			b.steps++
 			continue
 		}
@@ -112,6 +123,15 @@ func (b *Board) placeOn(list, required []int32, q *Request, p *partition, most i
 			tasks = min(tasks+t, MaxCount)
 			pool = min(pool+c, MaxCount)
 		}
+	}
+	if !w.Planned && full > len(*alive)/4 {
+		left := make([]int32, 0, len(*alive)-full)
+		for _, i := range *alive {
+			if b.nodes[i].units > 0 {
+				left = append(left, i)
+			}
+		}
+		*alive = left
 	}
 	if len(cands) < q.MinNodes || tasks < q.Tasks || pool < needPool {
 		return nil

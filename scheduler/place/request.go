@@ -57,6 +57,7 @@ type Request struct {
 	listText       string
 	excludeText    string
 	eligibleKey    string
+	leastCPUs      int // a node with fewer free ones need not be looked at
 }
 
 // GresRequest asks for a generic resource. Exactly one of the counts is set.
@@ -171,6 +172,13 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		return nil, problem(events.Code_INVALID_FEATURE, "%s", err)
 	}
 	q.eligibleKey = q.makeEligibleKey()
+	q.leastCPUs = max(q.MinCPUs, 1)
+	if !q.Overcommit {
+		q.leastCPUs = max(q.leastCPUs, q.CPUsPerTask)
+		if q.Tasks == 0 {
+			q.leastCPUs = max(q.leastCPUs, q.CPUsPerTask*q.TasksPerNode)
+		}
+	}
 	return q, nil
 }
 

@@ -39,6 +39,9 @@ type Entry struct {
 // Queue collects entries and puts them in order. The zero value is an empty queue.
 type Queue struct{ entries []Entry }
 
+// Grow makes room for n more entries.
+func (q *Queue) Grow(n int) { q.entries = slices.Grow(q.entries, n) }
+
 // Add puts a job, with the caller's tag, into the queue of a partition.
 func (q *Queue) Add(job uint32, partition *events.PartitionDef, priority, tag uint32) {
 	q.entries = append(q.entries, Entry{Partition: partition, Job: job, Priority: priority, Tag: tag})
