@@ -371,7 +371,11 @@ func (d *Desk) pause(m *events.Select, from events.JobState, fact func(*projecti
 	}
 	a := &act{d: d}
 	a.each(m.Targets, false, func(p part) {
-		if p.job.State != from || p.job.Stop != nil || p.job.Completing {
+		if p.job.Stop != nil || p.job.Completing {
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is ending", p.job.Id))
+			return
+		}
+		if p.job.State != from {
 			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is %s, not %s", p.job.Id, p.job.State.Word(), from.Word()))
 			return
 		}

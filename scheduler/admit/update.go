@@ -19,6 +19,14 @@ func (d *Desk) updateJob(m *events.UpdateJob) []*events.Fact {
 		return d.refused(r)
 	}
 	a := &act{d: d}
+	if m.ArrayThrottle != nil {
+		// The throttle is the array's, not its tasks': one change, whatever of the array is named.
+		a.throttle(m)
+		m.ArrayThrottle = nil
+		if m.SizeVT() == (&events.UpdateJob{Targets: m.Targets}).SizeVT() {
+			return a.done()
+		}
+	}
 	a.each(m.Targets, false, func(p part) {
 		change, r := d.change(p, m)
 		if r != nil {
@@ -29,6 +37,22 @@ func (d *Desk) updateJob(m *events.UpdateJob) []*events.Fact {
 		a.touched++
 	})
 	return a.done()
+}
+
+// throttle changes how many tasks of arrays may run at once.
+func (a *act) throttle(m *events.UpdateJob) {
+	done := map[uint32]bool{}
+	a.each(m.Targets, false, func(p part) {
+		id := p.job.ArrayId
+		switch {
+		case id == 0:
+			a.fail(p.job.Id, refuse(events.Code_INVALID_ARRAY, "job %d is no array, so it has no limit of running tasks", p.job.Id))
+		case !done[id]:
+			done[id] = true
+			a.did(&events.Fact{Kind: &events.Fact_Updated{Updated: &events.Updated{Job: id, Change: &events.UpdateJob{ArrayThrottle: m.ArrayThrottle}, ByUid: a.d.who.Uid}}})
+			a.touched++
+		}
+	})
 }
 
 func str(p *string) string {
@@ -115,9 +139,6 @@ func (d *Desk) changeLimit(j *projections.Job, u *events.UpdateJob) *refusal {
 }
 
 func (d *Desk) changeRights(j *projections.Job, u *events.UpdateJob) *refusal {
-	if u.ArrayThrottle != nil && j.ArrayId == 0 {
-		return refuse(events.Code_INVALID_ARRAY, "job %d is no array, so it has no limit of running tasks", j.Id)
-	}
 	if u.Priority != nil && *u.Priority == 0 {
 		return refuse(events.Code_UNSUPPORTED, "a priority of 0 means held: use hold")
 	}

@@ -235,7 +235,22 @@ func (b *Board) Blockers(q *Request, part string) []*projections.Blocker {
 	}
 	if len(out) == 0 {
 		// Enough in sum, but not together on single nodes.
-		out = append(out, &projections.Blocker{Reason: events.Reason_RESOURCES, Text: "free CPUs, memory and devices together on a node", Have: 0, Need: 1})
+		hosts, room := 0, 0
+		whole := q.Exclusive || p.idle || b.linear
+		for _, list := range e.alternatives {
+			for _, i := range list {
+				n := &b.nodes[i]
+				b.look(n, Window{To: Forever}, &b.room)
+				if t, _ := b.capacity(n, q, whole, p, &b.room); t > 0 && !n.sealed {
+					hosts++
+					room = min(room+t, MaxCount)
+				}
+			}
+		}
+		short("nodes with room for it", uint64(hosts), uint64(q.MinNodes))
+		if len(out) == 0 {
+			short("tasks that there is room for", uint64(room), uint64(q.Tasks))
+		}
 	}
 	return out
 }

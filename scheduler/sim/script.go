@@ -1,0 +1,546 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/events/idset"
+	"stint/projections"
+)
+
+// Script drives a world by lines of text, one command each, and writes down what came of it. The commands:
+//
+//	nodes n[1-4] cpus=8 mem=16000 [gpus=a100:4] [threads=2] [sockets=2] [features=a,b] [weight=5]
+//	partition NAME [nodes=ALL] [default] [max=MIN] [deftime=MIN] [tier=N] [state=down|drain|inactive] [maxnodes=N] [exclusive] [groups=a,b]
+//	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time
+//	start                  configures the cluster (again, if it has started) with what was said so far
+//	submit NAME OPTION …   options: see readSpec
+//	cancel|hold|release|requeue|suspend|resume TARGET … [user=N] [signal=N]
+//	update TARGET OPTION …
+//	node NAME ORDER [reason]  order: drain, down, resume, fail
+//	kill|restart|crash|cut|heal NODE
+//	depose                 another controller takes over
+//	advance DURATION       e.g. 90s, 10m, 2h
+//	queue                  jobs that are not over, and why they wait
+//	nodes?                 what is used on each node
+//	job ID                 one job, whatever its state
+//	facts                  what the leader decided since it was last asked
+type Script struct {
+	World  *World
+	opts   Options
+	config *events.Config
+	told   int // messages of the log reported by facts
+	out    strings.Builder
+}
+
+// NewScript is a script for a new world.
+func NewScript(o Options) *Script {
+	return &Script{World: New(o), opts: o, config: &events.Config{
+		Cluster: "sim", KillWaitS: 30, SelectCore: true, SelectMemory: true, DefMemPerCpuMib: 100, Backfill: true, JobRequeue: true, NodeTimeoutS: 60,
+	}}
+}
+
+// Run runs lines and returns what they wrote.
+func (s *Script) Run(lines string) string {
+	s.out.Reset()
+	for line := range strings.SplitSeq(lines, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if err := s.command(words[0], words[1:]); err != nil {
+			fmt.Fprintf(&s.out, "%s: %v\n", line, err)
+		}
+		if err := s.World.Err(); err != nil {
+			fmt.Fprintf(&s.out, "BROKEN: %v\n", err)
+			break
+		}
+	}
+	return s.out.String()
+}
+
+func (s *Script) print(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+func (s *Script) command(name string, args []string) error {
+	switch name {
+	case "nodes":
+		return s.nodes(args)
+	case "partition":
+		return s.partition(args)
+	case "config":
+		return s.configure(args)
+	case "start":
+		s.World.Intent(author(0), events.Verb_CONFIGURE, s.config.CloneVT())
+		s.World.Advance(Second)
+		return nil
+	case "submit":
+		return s.submit(args)
+	case "cancel", "hold", "release", "requeue", "suspend", "resume", "update":
+		return s.control(name, args)
+	case "node":
+		return s.node(args)
+	case "kill", "restart", "crash", "cut", "heal":
+		if len(args) != 1 {
+			return fmt.Errorf("name one node")
+		}
+		map[string]func(string){"kill": s.World.Kill, "restart": s.World.Restart, "crash": s.World.Crash, "cut": s.World.Cut, "heal": s.World.Heal}[name](args[0])
+		return nil
+	case "depose":
+		s.World.Depose()
+		return nil
+	case "advance":
+		return s.advance(args)
+	case "queue":
+		s.queue()
+		return nil
+	case "nodes?":
+		s.usage()
+		return nil
+	case "job":
+		id, err := strconv.ParseUint(args[0], 10, 32)
+		if err != nil {
+			return err
+		}
+		s.job(uint32(id))
+		return nil
+	case "facts":
+		s.facts()
+		return nil
+	}
+	return fmt.Errorf("no such command")
+}
+
+func author(uid uint32) *events.Author {
+	name := fmt.Sprintf("u%d", uid)
+	if uid == 0 {
+		name = "root"
+	}
+	return &events.Author{Uid: uid, Gid: uid, User: name, Group: name, GroupNames: []string{name}, Host: "login"}
+}
+
+// options are words with or without a value.
+func options(words []string, each func(key, value string) error) error {
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		if err := each(key, value); err != nil {
+			return fmt.Errorf("%s: %w", w, err)
+		}
+	}
+	return nil
+}
+
+func number(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	return uint32(n), err
+}
+
+func duration(text string) (int64, error) {
+	if len(text) < 2 {
+		return 0, fmt.Errorf("%q is no duration", text)
+	}
+	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+	unit := map[byte]int64{'s': Second, 'm': Minute, 'h': Hour, 'd': 24 * Hour}[text[len(text)-1]]
+	if err != nil || unit == 0 {
+		return 0, fmt.Errorf("%q is no duration", text)
+	}
+	return n * unit, nil
+}
+
+func (s *Script) nodes(args []string) error {
+	def := &events.NodeDef{Names: args[0], Cpus: 8, Sockets: 1, ThreadsPerCore: 1, MemoryMib: 16000, Weight: 1}
+	err := options(args[1:], func(key, value string) (err error) {
+		switch key {
+		case "cpus":
+			def.Cpus, err = number(value)
+		case "mem":
+			def.MemoryMib, err = strconv.ParseUint(value, 10, 64)
+		case "threads":
+			def.ThreadsPerCore, err = number(value)
+		case "sockets":
+			def.Sockets, err = number(value)
+		case "weight":
+			def.Weight, err = number(value)
+		case "features":
+			def.Features = strings.Split(value, ",")
+		case "gpus":
+			for one := range strings.SplitSeq(value, ",") {
+				kind, count, _ := strings.Cut(one, ":")
+				n, err := number(count)
+				if err != nil {
+					return err
+				}
+				def.Gres = append(def.Gres, &events.GresDef{Name: "gpu", Type: kind, Count: uint64(n)})
+			}
+		default:
+			err = fmt.Errorf("no such option")
+		}
+		return err
+	})
+	def.CoresPerSocket = max(def.Cpus/(def.Sockets*def.ThreadsPerCore), 1)
+	s.config.Nodes = append(s.config.Nodes, def)
+	return err
+}
+
+func (s *Script) partition(args []string) error {
+	p := &events.PartitionDef{Name: args[0], Nodes: "ALL", MaxTimeS: events.Unlimited, DefaultTimeS: 3600, MaxNodes: events.Unlimited, PriorityTier: 1}
+	err := options(args[1:], func(key, value string) (err error) {
+		n, _ := number(value)
+		switch key {
+		case "nodes":
+			p.Nodes = value
+		case "default":
+			p.Default = true
+		case "max":
+			p.MaxTimeS = n * 60
+		case "deftime":
+			p.DefaultTimeS = n * 60
+		case "tier":
+			p.PriorityTier = n
+		case "maxnodes":
+			p.MaxNodes = n
+		case "exclusive":
+			p.Oversubscribe = "EXCLUSIVE"
+		case "groups":
+			p.AllowGroups = strings.Split(value, ",")
+		case "state":
+			p.State = map[string]events.PartitionState{"up": 0, "down": 1, "drain": 2, "inactive": 3}[value]
+		default:
+			err = fmt.Errorf("no such option")
+		}
+		return err
+	})
+	s.config.Partitions = slices.DeleteFunc(s.config.Partitions, func(q *events.PartitionDef) bool { return q.Name == p.Name })
+	s.config.Partitions = append(s.config.Partitions, p)
+	return err
+}
+
+func (s *Script) configure(args []string) error {
+	return options(args, func(key, value string) error {
+		n, _ := number(value)
+		switch key {
+		case "kill_wait":
+			s.config.KillWaitS = n
+		case "backfill":
+			s.config.Backfill = value == "yes"
+		case "select":
+			s.config.SelectCore, s.config.SelectSocket, s.config.SelectLinear = value == "core", value == "socket", value == "linear"
+		case "memory":
+			s.config.SelectMemory = value == "yes"
+		case "defmem":
+			s.config.DefMemPerCpuMib = uint64(n)
+		case "requeue":
+			s.config.JobRequeue = value == "yes"
+		case "min_job_age":
+			s.config.MinJobAgeS = n
+		case "node_timeout":
+			s.config.NodeTimeoutS = n
+		case "max_jobs":
+			s.config.MaxJobCount = n
+		case "enforce":
+			s.config.EnforcePartLimitsAll = value == "all"
+		case "over_time":
+			s.config.OverTimeLimitS = n
+		case "return":
+			s.config.ReturnToServiceN = n
+		default:
+			return fmt.Errorf("no such key")
+		}
+		return nil
+	})
+}
+
+func (s *Script) submit(args []string) error {
+	spec, uid, err := readSpec(args, s.World.now)
+	if err != nil {
+		return err
+	}
+	seq, id := s.World.Intent(author(uid), events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{spec}})
+	s.World.Advance(max(s.opts.MinDelay, Millisecond))
+	if v := s.World.Fold.VerdictOf(seq, 0); v.GetCode() != events.Code_OK {
+		s.print("%s refused: %s: %s", spec.Name, v.GetCode(), v.GetText())
+	} else if v == nil {
+		s.print("%s is job %d, without a verdict", spec.Name, id)
+	}
+	return nil
+}
+
+// targets reads 12, 12_3, 12_[1-4].
+func targets(words []string) ([]*events.Target, error) {
+	var out []*events.Target
+	for _, w := range words {
+		id, tasks, array := strings.Cut(w, "_")
+		n, err := number(id)
+		if err != nil {
+			return nil, err
+		}
+		t := &events.Target{Job: n}
+		if array {
+			set, err := idset.Parse(tasks, idset.HighestTask)
+			if err != nil {
+				return nil, err
+			}
+			t.HasTasks = true
+			t.Tasks = wordsOf(set)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func wordsOf(set idset.Set) events.Words {
+	var w events.Words
+	for id := range set.All() {
+		w.Set(uint32(id))
+	}
+	return w
+}
+
+func (s *Script) control(name string, args []string) error {
+	uid, signal, admin, hold := uint32(1000), int32(0), false, false
+	change := &events.UpdateJob{}
+	var ids []string
+	err := options(args, func(key, value string) error {
+		n, _ := number(value)
+		switch key {
+		case "user":
+			uid = n
+		case "signal":
+			signal = int32(n)
+		case "admin":
+			admin = true
+		case "hold":
+			hold = true
+		case "limit":
+			n *= 60
+			change.TimeLimitS = &n
+		case "partition":
+			change.Partition = &value
+		case "name":
+			change.Name = &value
+		case "priority":
+			change.Priority = &n
+		case "nice":
+			nice := int32(n)
+			change.Nice = &nice
+		case "throttle":
+			change.ArrayThrottle = &n
+		case "nodelist":
+			change.NodeList = &value
+		case "dep":
+			list, anyOf, err := readDependencies(value)
+			if err != nil {
+				return err
+			}
+			change.Dependencies, change.DependencyAny, change.SetDependencies = list, anyOf, true
+		default:
+			if value != "" {
+				return fmt.Errorf("no such option")
+			}
+			ids = append(ids, key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	list, err := targets(ids)
+	if err != nil {
+		return err
+	}
+	var verb events.Verb
+	var body interface{ MarshalVT() ([]byte, error) }
+	switch name {
+	case "cancel":
+		verb, body = events.Verb_CANCEL, &events.Cancel{Targets: list, Signal: signal}
+	case "hold":
+		verb, body = events.Verb_HOLD, &events.Select{Targets: list, Admin: admin}
+	case "release":
+		verb, body = events.Verb_RELEASE, &events.Select{Targets: list}
+	case "requeue":
+		verb, body = events.Verb_REQUEUE, &events.Requeue{Targets: list, Hold: hold}
+	case "suspend":
+		verb, body = events.Verb_SUSPEND, &events.Select{Targets: list}
+	case "resume":
+		verb, body = events.Verb_RESUME, &events.Select{Targets: list}
+	case "update":
+		change.Targets = list
+		verb, body = events.Verb_UPDATE_JOB, change
+	}
+	return s.verdict(uid, verb, body)
+}
+
+func (s *Script) verdict(uid uint32, verb events.Verb, body interface{ MarshalVT() ([]byte, error) }) error {
+	seq, _ := s.World.Intent(author(uid), verb, body)
+	s.World.Advance(max(s.opts.MinDelay, Millisecond))
+	v := s.World.Fold.VerdictOf(seq, 0)
+	switch {
+	case v == nil:
+		s.print("no verdict")
+	case v.Code != events.Code_OK:
+		s.print("refused: %s: %s", v.Code, v.Text)
+	default:
+		for _, one := range v.Verdicts {
+			s.print("not %d: %s: %s", one.Job, one.Code, one.Text)
+		}
+	}
+	return nil
+}
+
+func (s *Script) node(args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("give a node and an order")
+	}
+	order, known := map[string]events.NodeOrder{"drain": events.NodeOrder_NODE_DRAIN, "down": events.NodeOrder_NODE_DOWN, "resume": events.NodeOrder_NODE_RESUME, "fail": events.NodeOrder_NODE_FAIL_ORDER, "undrain": events.NodeOrder_NODE_UNDRAIN}[args[1]]
+	if !known {
+		return fmt.Errorf("no such order")
+	}
+	u := &events.UpdateNode{Nodes: args[0], Order: order}
+	if len(args) > 2 {
+		reason := strings.Join(args[2:], " ")
+		u.Reason = &reason
+	}
+	return s.verdict(0, events.Verb_UPDATE_NODE, u)
+}
+
+func (s *Script) advance(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("give one duration")
+	}
+	d, err := duration(args[0])
+	if err != nil {
+		return err
+	}
+	s.World.Advance(d)
+	return nil
+}
+
+// name writes a job's id as squeue does.
+func name(j *projections.Job) string {
+	switch {
+	case j.HasTask:
+		return fmt.Sprintf("%d_%d", j.ArrayId, j.ArrayTask)
+	case j.Remainder():
+		return fmt.Sprintf("%d_[%s]", j.Id, events.Words(j.Pending))
+	}
+	return strconv.FormatUint(uint64(j.Id), 10)
+}
+
+// since writes a time as seconds since the world began.
+func since(at int64) string { return fmt.Sprintf("+%d", (at-Epoch)/Second) }
+
+func (s *Script) queue() {
+	outcomes := map[uint32]*projections.Outcome{}
+	for _, o := range s.World.Outcomes() {
+		outcomes[o.Job] = o
+	}
+	none := true
+	s.World.Fold.EachJob(func(j *projections.Job) bool {
+		if j.Over() && !j.Completing {
+			return true
+		}
+		none = false
+		o := outcomes[j.Id]
+		line := fmt.Sprintf("%-10s %-8s %-10s", name(j), j.Spec.GetName(), j.State.Word())
+		switch {
+		case j.Completing:
+			line += " completing on " + hostlist.Compress(j.Unreported())
+		case !j.Waits():
+			line += " " + hostlist.Compress(j.Allocation.NodeNames())
+		case o == nil:
+			line += " (None)"
+		default:
+			line += " (" + o.Reason.Word()
+			if o.Text != "" {
+				line += ", " + o.Text
+			}
+			line += ")"
+			if o.StartUs != 0 {
+				line += " starts " + since(o.StartUs) + " on " + o.Nodes
+			}
+			for i, b := range o.Blockers {
+				line += map[bool]string{true: ": ", false: ", "}[i == 0] + fmt.Sprintf("%s %d of %d", b.Text, b.Have, b.Need)
+			}
+		}
+		s.print("%s", line)
+		return true
+	})
+	if none {
+		s.print("no jobs")
+	}
+}
+
+func (s *Script) usage() {
+	for _, n := range s.World.Fold.Nodes() {
+		state := "up"
+		switch {
+		case n.Lost:
+			state = "lost"
+		case n.Down:
+			state = "down"
+		case !n.Up:
+			state = "unknown"
+		case n.Drain:
+			state = "drain"
+		case n.Fail:
+			state = "fail"
+		}
+		line := fmt.Sprintf("%-4s %-7s cpus %s mem %d", n.Name, state, orNone(events.Words(n.CpusUsed).String()), n.MemoryUsedMib)
+		for _, g := range n.Gres {
+			line += fmt.Sprintf(" %s:%s %s", g.Name, g.Type, orNone(events.Words(g.Used).String()))
+		}
+		if len(n.Jobs) > 0 {
+			line += fmt.Sprintf(" jobs %v", n.Jobs)
+		}
+		s.print("%s", line)
+	}
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (s *Script) job(id uint32) {
+	j := s.World.Fold.Job(id)
+	if j == nil {
+		s.print("%d is not hot", id)
+		return
+	}
+	line := fmt.Sprintf("%s %s run %d exit %d:%d", name(j), j.State.Word(), j.Run, j.ExitCode, j.ExitSignal)
+	if j.Reason != events.Reason_NONE {
+		line += " reason " + j.Reason.Word()
+	}
+	if j.StartUs != 0 {
+		line += " start " + since(j.StartUs)
+	}
+	if j.EndUs != 0 {
+		line += " end " + since(j.EndUs)
+	}
+	if j.Allocation != nil {
+		line += " on " + allocation(j.Allocation)
+	}
+	s.print("%s priority %d", line, j.Priority)
+}
+
+// allocation writes who got what, node group by node group.
+func allocation(a *events.Allocation) string {
+	var parts []string
+	for _, sh := range a.GetShares() {
+		text := fmt.Sprintf("%s[cpus %s", hostlist.Compress(sh.Nodes), events.Words(sh.Cpus))
+		if sh.MemoryMib > 0 {
+			text += fmt.Sprintf(" mem %d", sh.MemoryMib)
+		}
+		for _, g := range sh.Gres {
+			text += fmt.Sprintf(" %s:%s %s", g.Name, g.Type, events.Words(g.Ids))
+		}
+		parts = append(parts, fmt.Sprintf("%s tasks %d]", text, sh.Tasks))
+	}
+	return strings.Join(parts, " ")
+}
