@@ -71,18 +71,19 @@ func (t *tables) write(r *record) error {
 	if err := t.put(key, r.row); err != nil {
 		return err
 	}
-	for _, s := range r.steps {
-		if !r.stale[s.Step] {
+	for i := range r.steps {
+		s := &r.steps[i]
+		if !s.dirty {
 			continue
 		}
-		if len(s.ByNode) != 0 {
-			s.Nodes = stepNodes(s)
+		s.dirty = false
+		if len(s.row.ByNode) != 0 {
+			s.row.Nodes = stepNodes(s.row)
 		}
-		if err := t.put(stepKey(t.buf[:0], r.key, s.Step), s); err != nil {
+		if err := t.put(stepKey(t.buf[:0], r.key, s.row.Step), s.row); err != nil {
 			return err
 		}
 	}
-	clear(r.stale)
 	if r.place != nil {
 		if err := t.put(allocationKey(t.buf[:0], r.key), r.place); err != nil {
 			return err
@@ -123,7 +124,9 @@ func (t *tables) reindex(r *record) error {
 		}
 	}
 	r.index = now
-	return t.eachIndex(r, func(key []byte) error { return t.batch.Set(key, nil, nil) })
+	var value [4]byte
+	name := nameValue(value[:0], now.name)
+	return t.eachIndex(r, func(key []byte) error { return t.batch.Set(key, name, nil) })
 }
 
 func (t *tables) unindex(r *record) error {
@@ -138,10 +141,7 @@ func (t *tables) eachIndex(r *record, f func(key []byte) error) error {
 	if err := f(userKey(t.buf[:0], x.user, x.end, r.key)); err != nil {
 		return err
 	}
-	if err := f(stateKey(t.buf[:0], x.state, x.end, r.key)); err != nil {
-		return err
-	}
-	return f(nameKey(t.buf[:0], x.name, x.end, r.key))
+	return f(stateKey(t.buf[:0], x.state, x.end, r.key))
 }
 
 // remove takes a record out: the remainder of an array whose last task has started.

@@ -50,12 +50,10 @@ func (t *tables) finish(r *record) error {
 	if err := t.readSteps(r); err != nil {
 		return err
 	}
-	for _, s := range r.steps {
-		if s.EndUs == 0 {
-			abandon(s, r.row.EndUs)
-			if _, err := t.step(r, s.Step); err != nil {
-				return err
-			}
+	for i := range r.steps {
+		if s := &r.steps[i]; s.row.EndUs == 0 {
+			abandon(s.row, r.row.EndUs)
+			s.dirty = true
 		}
 	}
 	return t.charge(r.row)

@@ -72,6 +72,10 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 func place(r *rows.JobRow, j *projections.Job) {
 	r.Run = j.Run
 	r.Nodes, r.Alloc = allocated(j.Allocation)
+	r.Allocation = nil
+	if len(j.Allocation.GetShares()) <= 2 && j.Allocation.NodeCount() <= 4 {
+		r.Allocation = j.Allocation
+	}
 }
 
 // lostNode is the node whose loss ended the run: the first that did not report its end.

@@ -21,10 +21,9 @@ const Format = 1
 //	l record                          AllocationRow
 //	r job                             record of a job whose record does not begin with its own id (array tasks, components)
 //	a record                          records that have not ended
-//	e end record                      records that have ended, by end
-//	u user 0 end record               … by user and end
-//	s state end record                … by state and end
-//	n name 0 end record               … by name and end
+//	e end record                      records that have ended, by end; the value is a hash of the job's name (4 bytes)
+//	u user 0 end record               … by user and end; likewise
+//	s state end record                … by state and end; likewise
 //	h hour account 0 user 0           UsageRow
 //	d node 0 start sequence           NodeEventRow
 //	o node 0                          key of the period of this node that lasts
@@ -40,7 +39,6 @@ const (
 	tableEnd        = 'e'
 	tableUser       = 'u'
 	tableState      = 's'
-	tableName       = 'n'
 	tableUsage      = 'h'
 	tableNodeEvent  = 'd'
 	tableNodeOpen   = 'o'
@@ -147,9 +145,6 @@ func endKey(b []byte, end int64, k recordKey) []byte {
 func userPrefix(b []byte, user string) []byte {
 	return append(appendText(append(b, tableUser), user), 0)
 }
-func namePrefix(b []byte, name string) []byte {
-	return append(appendText(append(b, tableName), name), 0)
-}
 func statePrefix(b []byte, state uint32) []byte {
 	return append(b, tableState, byte(state))
 }
@@ -158,9 +153,16 @@ func userKey(b []byte, user string, end int64, k recordKey) []byte {
 	return k.append(appendTime(userPrefix(b, user), end))
 }
 
-func nameKey(b []byte, name string, end int64, k recordKey) []byte {
-	return k.append(appendTime(namePrefix(b, name), end))
+// nameHash is what index rows tell of a name, so that a search by name reads few records of other names (FNV-1a).
+func nameHash(name string) uint32 {
+	h := uint32(2166136261)
+	for i := 0; i < len(name); i++ {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return h
 }
+
+func nameValue(b []byte, name string) []byte { return binary.BigEndian.AppendUint32(b, nameHash(name)) }
 
 // stateOf is the byte a record is indexed by: its state, or stateRequeued.
 func stateOf(r *rows.JobRow) uint32 {

@@ -144,8 +144,12 @@ func (l *Ledger) openTables() (err error) {
 		FS:                 l.fs,
 		FormatMajorVersion: pebble.FormatNewest,
 		Cache:              cache,
-		MemTableSize:       32 << 20,
-		Logger:             &logger{l},
+		MemTableSize:       64 << 20,
+		// Rows are written in bulk when the tables are made anew: fewer and bigger merges.
+		L0CompactionThreshold: 8,
+		L0StopWritesThreshold: 40,
+		LBaseMaxBytes:         256 << 20,
+		Logger:                &logger{l},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { l.stand("writing in the background: " + err.Error()) },
 			DataCorruption:  l.corrupt,

@@ -142,16 +142,12 @@ func (q *query) group(db pebble.Reader, prefix []byte, f func(recordKey)) error 
 	})
 }
 
-// indexed finds the records in the window by the narrowest index there is for the question: by name, by user, by state,
-// by end; and those that have not ended.
+// indexed finds the records in the window by the narrowest index there is for the question: by user, by state, by end;
+// and those that have not ended.
 func (q *query) indexed(db pebble.Reader, f func(recordKey)) error {
 	a := q.ask
 	var prefixes [][]byte
 	switch {
-	case len(a.Names) > 0:
-		for n := range q.names {
-			prefixes = append(prefixes, namePrefix(nil, n))
-		}
 	case len(a.Users) > 0 && len(a.Uids) == 0:
 		for u := range q.users {
 			prefixes = append(prefixes, userPrefix(nil, u))
@@ -168,7 +164,14 @@ func (q *query) indexed(db pebble.Reader, f func(recordKey)) error {
 	default:
 		prefixes = [][]byte{{tableEnd}}
 	}
-	tail := func(key, _ []byte) error {
+	hashes := map[uint32]bool{}
+	for n := range q.names {
+		hashes[nameHash(n)] = true
+	}
+	tail := func(key, value []byte) error {
+		if len(value) == 4 && len(hashes) > 0 && !hashes[binary.BigEndian.Uint32(value)] {
+			return nil
+		}
 		k, err := tailRecord(key)
 		if err != nil {
 			return damaged(key, err)
@@ -398,13 +401,16 @@ func (q *query) run(db pebble.Reader, ask *rows.Ask, answer *rows.Answer) error 
 			}
 			size += n
 		}
-		if q.ask.WithAllocation {
-			a := &rows.AllocationRow{}
-			if _, err := get(db, allocationKey(nil, k), a); err != nil {
-				return err
+		if q.ask.WithAllocation && r.Alloc != nil {
+			if rec.Allocation = r.Allocation; r.Allocation == nil {
+				a := &rows.AllocationRow{}
+				if _, err := get(db, allocationKey(nil, k), a); err != nil {
+					return err
+				}
+				rec.Allocation = a.Allocation
 			}
-			rec.Allocation = a.Allocation
 		}
+		r.Allocation = nil
 		if q.ask.Truncate {
 			q.truncate(r, rec.Steps)
 		}

@@ -120,6 +120,9 @@ func measure(s *rows.StepRow, node string, task uint32, u *events.Usage) {
 	if u.Samples == 0 && u.MaxRssKib == 0 {
 		return // nothing was measured while it ran
 	}
+	if s.MaxRssKib == nil {
+		s.MaxRssKib = &rows.Peak{Node: node, Task: task} // says that it was measured, even if it is 0
+	}
 	s.MaxRssKib = higher(s.MaxRssKib, u.MaxRssKib, node, task)
 	s.MaxVmKib = higher(s.MaxVmKib, u.MaxVmKib, node, task)
 	s.MaxPages = higher(s.MaxPages, u.MaxPages, node, task)
@@ -135,7 +138,7 @@ func measure(s *rows.StepRow, node string, task uint32, u *events.Usage) {
 }
 
 func higher(p *rows.Peak, value uint64, node string, task uint32) *rows.Peak {
-	if p != nil && p.Value >= value {
+	if p.GetValue() >= value {
 		return p
 	}
 	return &rows.Peak{Value: value, Node: node, Task: task}

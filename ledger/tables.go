@@ -16,15 +16,19 @@ import (
 type record struct {
 	key    recordKey
 	row    *rows.JobRow
-	steps  []*rows.StepRow // nil and not stepsRead: not looked up yet
-	read   bool            // steps are all there
-	index  *indexed        // under what it is found among those that have ended; nil: it has not
-	active bool            // it is among those that have not ended
-	stale  map[uint32]bool // steps to be written
+	steps  []step // all of them, if read
+	read   bool
+	index  *indexed // under what it is found among those that have ended; nil: it has not
+	active bool     // it is among those that have not ended
 	dirty  bool
 	gone   bool                // the row is to be removed: the array has no pending remainder any more
 	place  *rows.AllocationRow // to be written
 	raw    bool                // found under its raw id
+}
+
+type step struct {
+	row   *rows.StepRow
+	dirty bool
 }
 
 // indexed is what the index keys of an ended record are made of.
@@ -140,7 +144,9 @@ func (t *tables) change(c *projections.Change) error {
 		case *events.Fact_Placed:
 			if j.State != events.JobState_PENDING && j.Run != r.row.Run {
 				place(r.row, j)
-				r.place = &rows.AllocationRow{Allocation: j.Allocation, Run: j.Run, StartUs: j.StartUs}
+				if r.row.Allocation == nil {
+					r.place = &rows.AllocationRow{Allocation: j.Allocation, Run: j.Run, StartUs: j.StartUs}
+				}
 			}
 		case *events.Fact_Updated:
 			describe(r.row, j)
@@ -195,22 +201,19 @@ func indexOf(r *rows.JobRow) *indexed {
 }
 
 // step is a step's row, which is begun if there is none, and is to be written.
-func (t *tables) step(r *record, step uint32) (*rows.StepRow, error) {
+func (t *tables) step(r *record, id uint32) (*rows.StepRow, error) {
 	if err := t.readSteps(r); err != nil {
 		return nil, err
 	}
 	t.mark(r)
-	if r.stale == nil {
-		r.stale = map[uint32]bool{}
-	}
-	r.stale[step] = true
-	for _, s := range r.steps {
-		if s.Step == step {
-			return s, nil
+	for i := range r.steps {
+		if s := &r.steps[i]; s.row.Step == id {
+			s.dirty = true
+			return s.row, nil
 		}
 	}
-	s := &rows.StepRow{Step: step, State: events.JobState_RUNNING, Name: events.StepName(step)}
-	r.steps = append(r.steps, s)
+	s := &rows.StepRow{Step: id, State: events.JobState_RUNNING, Name: events.StepName(id)}
+	r.steps = append(r.steps, step{s, true})
 	return s, nil
 }
 
@@ -229,7 +232,7 @@ func (t *tables) readSteps(r *record) error {
 		if err := s.UnmarshalVT(it.Value()); err != nil {
 			return damaged(it.Key(), err)
 		}
-		r.steps = append(r.steps, s)
+		r.steps = append(r.steps, step{row: s})
 	}
 	if err := it.Error(); err != nil {
 		return fmt.Errorf("reading steps: %w", err)

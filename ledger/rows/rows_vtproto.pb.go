@@ -102,6 +102,13 @@ func (m *JobRow) CloneVT() *JobRow {
 			r.Script = proto.Clone(rhs).(*events.BlobRef)
 		}
 	}
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -989,6 +996,13 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 			return false
 		}
 	} else if !proto.Equal(this.Script, that.Script) {
+		return false
+	}
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2186,6 +2200,30 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Allocation != nil {
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		}
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0xa2
 	}
 	if m.Script != nil {
 		if vtmsg, ok := interface{}(m.Script).(interface {
@@ -5028,6 +5066,16 @@ func (m *JobRow) SizeVT() (n int) {
 		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Allocation != nil {
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7607,6 +7655,50 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 				}
 			} else {
 				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Script); err != nil {
+					return err
+				}
+			}
+			iNdEx = postIndex
+		case 68:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Allocation", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Allocation == nil {
+				m.Allocation = &events.Allocation{}
+			}
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
 					return err
 				}
 			}
