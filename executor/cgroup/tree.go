@@ -141,6 +141,15 @@ func (t *Tree) openV1() error {
 			if err := writeFile(filepath.Join(dir, "cgroup.clone_children"), "1"); err != nil {
 				return fmt.Errorf("making the control group of this node: %w", err)
 			}
+			users, err := filepath.Glob(filepath.Join(dir, "uid_*"))
+			if err != nil {
+				return err
+			}
+			for _, u := range users {
+				if err := makeGroup(h, u); err != nil {
+					return fmt.Errorf("making the control group of this node: %w", err)
+				}
+			}
 		}
 		t.roots = append(t.roots, root{hierarchy: h, dir: dir, lazy: lazyFor(h),
 			// Exporters read a job's processor time here; a step's comes from the version 2 group.
@@ -163,8 +172,8 @@ func lazyFor(h *hierarchy) string {
 	return ""
 }
 
-// makePath makes every directory between base and dir. A new version 1 cpuset is empty and can hold nobody, so it
-// copies its parent's.
+// makePath makes every directory between base and dir. A new version 1 cpuset is empty and can hold nobody, and one that is
+// there does not get back a CPU that was switched off and on, so each takes its parent's.
 func makePath(h *hierarchy, base, dir string) error {
 	rel, err := filepath.Rel(base, dir)
 	if err != nil {
@@ -189,15 +198,15 @@ func makeGroup(h *hierarchy, dir string) error {
 	}
 	for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 		have, err := readFile(filepath.Join(dir, f))
-		if err != nil || have != "" {
-			if err != nil {
-				return err
-			}
-			continue
+		if err != nil {
+			return err
 		}
 		parent, err := readFile(filepath.Join(filepath.Dir(dir), f))
 		if err != nil {
 			return err
+		}
+		if have == parent {
+			continue
 		}
 		if err := writeFile(filepath.Join(dir, f), parent); err != nil {
 			return err

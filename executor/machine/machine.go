@@ -272,6 +272,42 @@ func (m *Machine) Describe() string {
 		up/86400, up/3600%24, up/60%60, up%60)
 }
 
+// Logical gives the kernel's numbers of CPUs that are numbered as in allocations: from 0 on, in the order of Cores, the
+// threads of a core one after another. A virtual node may have more CPUs than the machine; their numbers start again from
+// the first. Sorted, each once.
+func (m *Machine) Logical(allocated []int) []int {
+	order := m.order()
+	if len(order) == 0 {
+		return nil
+	}
+	var out []int
+	for _, i := range allocated {
+		out = append(out, order[i%len(order)])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Allocated is the way back: the numbers in allocations of CPUs given by the kernel's numbers. CPUs that the machine has
+// not are left out. Sorted.
+func (m *Machine) Allocated(logical []int) []int {
+	var out []int
+	for i, cpu := range m.order() {
+		if slices.Contains(logical, cpu) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (m *Machine) order() []int {
+	var out []int
+	for _, c := range m.Cores {
+		out = append(out, c.CPUs...)
+	}
+	return out
+}
+
 // CoreOf gives the index in Cores of the core that a CPU is a thread of; -1 if there is none.
 func (m *Machine) CoreOf(cpu int) int {
 	return slices.IndexFunc(m.Cores, func(c Core) bool { return slices.Contains(c.CPUs, cpu) })

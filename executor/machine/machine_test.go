@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,27 @@ func TestThisMachine(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	t.Log(m.Describe())
+}
+
+func TestNumbering(t *testing.T) {
+	m := Machine{Cores: []Core{{0, []int{0, 4}, 0}, {0, []int{1, 5}, 0}, {1, []int{2, 6}, 1}, {1, []int{3, 7}, 1}}}
+	for _, tt := range []struct{ allocated, logical, back []int }{
+		{[]int{0, 1}, []int{0, 4}, []int{0, 1}},
+		{[]int{7, 2, 3}, []int{1, 5, 7}, []int{2, 3, 7}},
+		{[]int{8, 9, 16}, []int{0, 4}, []int{0, 1}}, // of a virtual node
+		{nil, nil, nil},
+	} {
+		got := m.Logical(tt.allocated)
+		if !slices.Equal(got, tt.logical) || !slices.Equal(m.Allocated(got), tt.back) {
+			t.Errorf("%v: %v, back %v; want %v, back %v", tt.allocated, got, m.Allocated(got), tt.logical, tt.back)
+		}
+	}
+	if got := m.Allocated([]int{99, 6}); !slices.Equal(got, []int{5}) {
+		t.Errorf("%v", got)
+	}
+	if got := (&Machine{}).Logical([]int{1}); got != nil {
+		t.Errorf("%v", got)
+	}
 }
 
 func TestRestrict(t *testing.T) {
