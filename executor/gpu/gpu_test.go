@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -255,6 +256,21 @@ func TestEnvironment(t *testing.T) {
 	for _, bad := range []string{"one_sharing", "nvidia_gpu_env,no_gpu_env"} {
 		if _, err := ParseEnv(bad); err == nil || !strings.Contains(err.Error(), "gres.conf") {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// The main binary is static: NVML, which needs C, stays in the helper.
+func TestMainBinaryHasNoNVML(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "stint")
+	list.Env = append(os.Environ(), "CGO_ENABLED=1") // without it the helper's files would not be seen
+	out, err := list.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, p := range strings.Fields(string(out)) {
+		if strings.HasPrefix(p, "github.com/NVIDIA/") || strings.HasPrefix(p, "stint/executor/gpu/nvml") {
+			t.Errorf("stint depends on %s", p)
 		}
 	}
 }
