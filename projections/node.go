@@ -57,8 +57,8 @@ func notHeard(n *Node, m *events.NodeMessage) string {
 		return voidEmpty
 	case len(m.GetExecutor()) == 0, !same && !comesUp:
 		return voidZombie
-	case same && m.GetN() != n.ExecutorN+1:
-		return voidNodeNumber
+	case same && m.GetN() <= n.ExecutorN:
+		return voidNodeNumber // a gap is let pass: what is missing was void, and what follows is still true
 	case m.GetBoot() == "", !comesUp && m.GetBoot() != n.Boot:
 		return voidBoot
 	}

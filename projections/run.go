@@ -150,11 +150,19 @@ func (c *Cluster) ended(f *events.Ended) string {
 	case f.GetHasTasks():
 		return c.endTasks(j, f)
 	}
+	c.endWhole(j, f)
+	return ""
+}
+
+// endWhole ends all that a record stands for. Of an array's remainder that may be many tasks; a single one becomes itself.
+func (c *Cluster) endWhole(j *Job, f *events.Ended) {
 	next := j.copy()
+	if task, _ := events.Words(j.Pending).First(); j.Remainder() && events.Words(j.Pending).Count() == 1 {
+		next = asTask(j, task)
+	}
 	c.end(next, f)
 	c.putJob(j, next)
 	c.finished(next)
-	return ""
 }
 
 func (c *Cluster) endTasks(j *Job, f *events.Ended) string {
@@ -163,10 +171,7 @@ func (c *Cluster) endTasks(j *Job, f *events.Ended) string {
 	case !j.Waits() || !c.someTasks(j, tasks):
 		return voidTasks
 	case !j.Remainder() || events.Words(j.Pending).Within(tasks):
-		next := j.copy()
-		c.end(next, f)
-		c.putJob(j, next)
-		c.finished(next)
+		c.endWhole(j, f)
 		return ""
 	}
 	void := ""

@@ -32,7 +32,7 @@ const (
 	voidNodeState     = "fact that the node's state does not allow"
 	voidConfig        = "configuration that does not expand"
 	voidZombie        = "message of an executor that is not the node's latest"
-	voidNodeNumber    = "node message out of its numbering"
+	voidNodeNumber    = "node message that was told before"
 	voidBoot          = "message of another boot of the node"
 	voidNotThere      = "fact about a run that has no share of the node"
 	voidReported      = "end of a run that the node has reported already"
