@@ -1,0 +1,433 @@
+package format
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"stint/cli/slurm"
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/events/idset"
+	"stint/events/tres"
+	"stint/projections"
+)
+
+// Context is what the rows of one answer have in common.
+type Context struct {
+	Clock     Clock
+	Release   slurm.Release
+	Cluster   string
+	BitstrLen int // SLURM_BITSTR_LEN: how much of a list of array tasks is shown, 0: all
+	NoConvert bool
+}
+
+// DefaultBitstrLen is how much of a list of array tasks is shown when SLURM_BITSTR_LEN says nothing.
+const DefaultBitstrLen = 64
+
+// Job is a row about a job: of squeue, and a record of scontrol show job.
+type Job struct {
+	*projections.Job
+	Outcome *projections.Outcome
+	Context *Context
+	Task    int    // a pending task of the array alone (squeue -r), -1: none
+	In      string // the partition it waits in, one of several (squeue -P); empty: the job's own
+}
+
+// Jobs makes rows of an answer. expand makes each pending task of an array a row of its own, and perPartition each partition a
+// pending job waits in.
+func Jobs(views []*projections.JobView, c *Context, expand, perPartition bool) []Job {
+	rows := make([]Job, 0, len(views))
+	add := func(j Job) {
+		if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
+			for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
+				j.In = p
+				rows = append(rows, j)
+			}
+			return
+		}
+		rows = append(rows, j)
+	}
+	for _, v := range views {
+		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Context: c, Task: -1}
+		if expand && j.remainder() {
+			events.Words(j.GetPending()).Each(func(n uint32) bool {
+				t := j
+				t.Task = int(n)
+				add(t)
+				return true
+			})
+			continue
+		}
+		add(j)
+	}
+	return rows
+}
+
+// remainder says whether the row is what is pending of an array.
+func (j Job) remainder() bool { return j.GetArrayId() != 0 && !j.GetHasTask() }
+
+// Label is the job as people name it: `9`, `8_3`, `8_[0-9%2]`.
+func (j Job) Label() string {
+	switch {
+	case j.GetArrayId() == 0:
+		if j.GetHetId() != 0 {
+			return fmt.Sprintf("%d+%d", j.GetHetId(), j.GetHetOffset())
+		}
+		return u32(j.GetId())
+	case j.GetHasTask():
+		return fmt.Sprintf("%d_%d", j.GetArrayId(), j.GetArrayTask())
+	case j.Task >= 0:
+		return fmt.Sprintf("%d_%d", j.GetArrayId(), j.Task)
+	}
+	return fmt.Sprintf("%d_[%s]", j.GetArrayId(), j.tasks())
+}
+
+// tasks are the pending indices of an array with its throttle.
+func (j Job) tasks() string {
+	return idset.FormatArray(idset.FromWords(j.GetPending()), int(j.GetArrayMaxRunning()), j.Context.BitstrLen)
+}
+
+func (j Job) taskID() string {
+	switch {
+	case j.GetArrayId() == 0:
+		return "N/A"
+	case j.GetHasTask():
+		return u32(j.GetArrayTask())
+	case j.Task >= 0:
+		return strconv.Itoa(j.Task)
+	}
+	return j.tasks()
+}
+
+// State is the word for the job's state, and its short form.
+func (j Job) stateWords() (long, short string) {
+	if j.GetCompleting() {
+		return "COMPLETING", "CG"
+	}
+	return j.GetState().Word(), j.GetState().Compact()
+}
+
+func (j Job) pending() bool { return j.GetState() == events.JobState_PENDING }
+
+// running says whether time passes for the job.
+func (j Job) running() bool {
+	return j.GetEndUs() == 0 && (j.GetState() == events.JobState_RUNNING || j.GetState() == events.JobState_SUSPENDED)
+}
+
+// elapsed is how long the run has taken, time suspended left out, in seconds.
+func (j Job) elapsed() int64 {
+	if j.GetStartUs() == 0 || j.pending() {
+		return 0
+	}
+	end := j.GetEndUs()
+	if end == 0 {
+		end = j.Context.Clock.Now.UnixMicro()
+	}
+	us := end - j.GetStartUs() - j.GetSuspendedTotalUs()
+	if j.GetSuspendedUs() != 0 && j.GetState() == events.JobState_SUSPENDED {
+		us -= end - j.GetSuspendedUs()
+	}
+	return max(us, 0) / int64(time.Second/time.Microsecond)
+}
+
+func (j Job) limit() uint32 {
+	if n := j.GetLimitS(); n != 0 {
+		return n
+	}
+	return j.GetSpec().GetTimeLimitS()
+}
+
+// start is when it started, or is expected to, 0 if that is not known.
+func (j Job) start() int64 {
+	if !j.pending() {
+		return j.GetStartUs()
+	}
+	if n := j.Outcome.GetStartUs(); n != 0 {
+		return n
+	}
+	if n := j.GetBeginUs(); n > j.Context.Clock.Now.UnixMicro() {
+		return n
+	}
+	return 0
+}
+
+// end is when it ended, or will at the latest, 0 if that is not known.
+func (j Job) end() int64 {
+	if n := j.GetEndUs(); n != 0 && !j.pending() {
+		return n
+	}
+	if s := j.start(); s != 0 && j.limit() != 0 && j.limit() != events.Unlimited && !j.GetState().Final() {
+		return s + int64(j.limit())*1e6
+	}
+	return 0
+}
+
+// reason is why the job waits, or ended as it did; text is the whole of it.
+func (j Job) reason() (word, text string) {
+	r, more := j.GetReason(), j.GetReasonText()
+	if r == events.Reason_NONE && j.pending() {
+		r, more = j.Outcome.GetReason(), j.Outcome.GetText()
+	}
+	word = r.Word()
+	if r == events.Reason_REQ_NODE_NOT_AVAIL && more != "" {
+		return word, word + ", " + more
+	}
+	return word, word
+}
+
+func (j Job) nodes() string {
+	if j.pending() {
+		return ""
+	}
+	return hostlist.Compress(j.GetAllocation().NodeNames())
+}
+
+func (j Job) nodeCount() uint32 {
+	if n := j.GetAllocation().NodeCount(); n > 0 && !j.pending() {
+		return uint32(n)
+	}
+	return max(j.GetSpec().GetMinNodes(), 1)
+}
+
+func (j Job) cpus() uint64 {
+	if n := j.GetAllocation().CPUs(); n > 0 && !j.pending() {
+		return uint64(n)
+	}
+	return RequestedCPUs(j.GetSpec())
+}
+
+// RequestedCPUs is how many CPUs a request comes to before it is placed.
+func RequestedCPUs(s *events.JobSpec) uint64 {
+	tasks := uint64(numTasks(s))
+	cpus := tasks * uint64(max(s.GetCpusPerTask(), 1))
+	if s.GetOvercommit() {
+		cpus = uint64(max(s.GetMinNodes(), 1))
+	}
+	return max(cpus, uint64(max(s.GetMinNodes(), 1))*uint64(max(s.GetMinCpusPerNode(), 1)))
+}
+
+func numTasks(s *events.JobSpec) uint32 {
+	if n := s.GetTasks(); n > 0 {
+		return n
+	}
+	return max(s.GetMinNodes(), 1) * max(s.GetTasksPerNode(), 1)
+}
+
+// tres is what was allocated, or asked for while it waits.
+func (j Job) tres() tres.List {
+	var l tres.List
+	s := j.GetSpec()
+	cpus, nodes := j.cpus(), uint64(j.nodeCount())
+	l.Set("cpu", int64(cpus))
+	var mem uint64
+	a := j.GetAllocation()
+	if a.NodeCount() > 0 && !j.pending() {
+		mem = a.MemoryMiB()
+		for _, g := range a.Gres() {
+			addGres(&l, g.Name, g.Type, int64(g.Count))
+		}
+	} else {
+		switch {
+		case s.GetMemPerNodeMib() > 0:
+			mem = s.GetMemPerNodeMib() * nodes
+		case s.GetMemPerCpuMib() > 0:
+			mem = s.GetMemPerCpuMib() * cpus
+		}
+		for _, g := range s.GetGres() {
+			n := g.GetCount()
+			switch g.GetScope() {
+			case events.Scope_PER_NODE, events.Scope_PER_SOCKET:
+				n *= nodes
+			case events.Scope_PER_TASK:
+				n *= uint64(numTasks(s))
+			}
+			addGres(&l, g.GetName(), g.GetType(), int64(n))
+		}
+	}
+	if mem > 0 {
+		l.Set("mem", int64(mem))
+	}
+	l.Set("node", int64(nodes))
+	l.Set("billing", int64(cpus))
+	return l
+}
+
+func addGres(l *tres.List, name, kind string, n int64) {
+	name = "gres/" + name
+	l.Set(name, l.Get(name)+n)
+	if kind != "" {
+		l.Set(name+":"+kind, l.Get(name+":"+kind)+n)
+	}
+}
+
+// tresPer is the generic resources asked for in one scope, `gres:gpu:a100:2` before 23.02 and `gres/gpu:a100:2` since.
+func (j Job) tresPer(scope events.Scope) string {
+	prefix := "gres/"
+	if j.Context.Release < 2302 {
+		prefix = "gres:"
+	}
+	var terms []string
+	for _, g := range j.GetSpec().GetGres() {
+		if g.GetScope() != scope {
+			continue
+		}
+		t := prefix + g.GetName()
+		if g.GetType() != "" {
+			t += ":" + g.GetType()
+		}
+		terms = append(terms, t+":"+strconv.FormatUint(g.GetCount(), 10))
+	}
+	if scope == events.Scope_PER_TASK {
+		terms = append(terms, j.GetSpec().GetTresPerTask()...)
+	}
+	return strings.Join(terms, ",")
+}
+
+// minMemory is what each node or CPU is to have, in MiB, and which of the two.
+func (j Job) minMemory() (mib uint64, perCPU bool) {
+	s := j.GetSpec()
+	if s.GetMemPerCpuMib() > 0 {
+		return s.GetMemPerCpuMib(), true
+	}
+	return s.GetMemPerNodeMib(), false
+}
+
+func (j Job) memory(mib uint64) string {
+	if j.Context.NoConvert {
+		return tres.Memory(int64(mib), tres.Plain)
+	}
+	return tres.Memory(int64(mib), tres.Auto)
+}
+
+// minCPUs is the CPUs each node must have.
+func (j Job) minCPUs() uint32 {
+	s := j.GetSpec()
+	return max(s.GetMinCpusPerNode(), max(s.GetCpusPerTask(), 1)*max(s.GetTasksPerNode(), 1))
+}
+
+// dependencies are what it still waits for, and what can no longer come: `afterok:2(unfulfilled)`.
+func (j Job) dependencies() string {
+	var terms []string
+	for _, d := range j.GetDependencies() {
+		word := "unfulfilled"
+		switch d.GetState() {
+		case projections.Fulfilment_FULFILLED:
+			continue
+		case projections.Fulfilment_NEVER:
+			word = "failed"
+		}
+		dep := d.GetDependency()
+		t := slurm.DependencyWord(dep.GetKind())
+		if dep.GetKind() != events.DependencyKind_SINGLETON {
+			t += ":" + u32(dep.GetJob())
+		}
+		if dep.GetHasTask() {
+			t += "_" + u32(dep.GetTask())
+		}
+		if dep.GetDelayMin() > 0 {
+			t += "+" + u32(dep.GetDelayMin())
+		}
+		terms = append(terms, t+"("+word+")")
+	}
+	sep := ","
+	if j.GetSpec().GetDependencyAny() {
+		sep = "?"
+	}
+	return strings.Join(terms, sep)
+}
+
+func (j Job) oversubscribe() string {
+	switch s := j.GetSpec(); {
+	case s.GetExclusive() == events.Exclusive_EXCLUSIVE_NODE:
+		return "NO"
+	case s.GetExclusive() == events.Exclusive_EXCLUSIVE_USER:
+		return "USER"
+	case s.GetOversubscribe():
+		return "YES"
+	}
+	return "OK"
+}
+
+func (j Job) partition() string {
+	switch {
+	case j.In != "":
+		return j.In
+	case j.pending() && j.GetSpec().GetPartition() != "":
+		return j.GetSpec().GetPartition()
+	case j.GetPartition() != "":
+		return j.GetPartition()
+	}
+	return j.GetSpec().GetPartition()
+}
+
+// stdFile is the path of a standard file with its pattern filled in as far as it can be here, absolute.
+func (j Job) stdFile(pattern, other string) string {
+	if pattern == "" {
+		pattern = other
+	}
+	names := slurm.Names{Job: j.GetId(), Array: j.GetArrayId(), Task: 4294967294, Step: "batch", Node: j.GetAllocation().FirstNode(), User: j.GetOwner().GetUser(), JobName: j.GetSpec().GetName()}
+	if j.GetHasTask() {
+		names.Task = j.GetArrayTask()
+	} else if j.Task >= 0 {
+		names.Task = uint32(j.Task)
+	}
+	file := slurm.FileName(pattern, names, j.Context.Release)
+	if !strings.HasPrefix(file, "/") {
+		file = strings.TrimSuffix(j.GetSpec().GetWorkDir(), "/") + "/" + file
+	}
+	return file
+}
+
+func (j Job) stdOut() string {
+	pattern := "slurm-%j.out"
+	if j.GetArrayId() != 0 {
+		pattern = "slurm-%A_%a.out"
+	}
+	return j.stdFile(j.GetSpec().GetStdOut(), pattern)
+}
+
+func (j Job) stdErr() string {
+	if j.GetSpec().GetStdErr() == "" {
+		return j.stdOut()
+	}
+	return j.stdFile(j.GetSpec().GetStdErr(), "")
+}
+
+func (j Job) stdIn() string { return j.stdFile(j.GetSpec().GetStdIn(), "/dev/null") }
+
+func u32(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+// null is s, or Slurm's word for no text.
+func null(s string) string {
+	if s == "" {
+		return "(null)"
+	}
+	return s
+}
+
+func orNA(s string) string {
+	if s == "" {
+		return "N/A"
+	}
+	return s
+}
+
+func bit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// limitText is a time limit in the style of the printer given.
+func limitText(seconds uint32, print func(int64) string) string {
+	switch seconds {
+	case 0:
+		return "NOT_SET"
+	case events.Unlimited:
+		return "UNLIMITED"
+	}
+	return print(int64(seconds))
+}

@@ -1,0 +1,325 @@
+// Package format prints rows as Slurm's commands print them: columns by letter (-o) or by name (-O), the tables of sacct, and
+// the records of scontrol show. What a field shows of a row is a table; the engines know nothing about rows.
+package format
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"stint/cli/slurm"
+)
+
+// Field is one thing that can be printed of a row.
+type Field[R any] struct {
+	Letter byte   // for -o; 0: none
+	Name   string // for -O, in any case
+	Head   string
+	Value  func(R) string
+	Order  func(R) int64 // what -S sorts by, if it is a number; nil: by the value as text
+}
+
+// Fields is all that can be printed of a row.
+type Fields[R any] []Field[R]
+
+func (f Fields[R]) letter(c byte) *Field[R] {
+	for i := range f {
+		if f[i].Letter == c {
+			return &f[i]
+		}
+	}
+	return nil
+}
+
+func (f Fields[R]) named(name string) *Field[R] {
+	for i := range f {
+		if f[i].Name != "" && strings.EqualFold(f[i].Name, name) {
+			return &f[i]
+		}
+	}
+	return nil
+}
+
+// Names are the names of all fields, for --helpFormat and for sentences.
+func (f Fields[R]) Names() []string {
+	var names []string
+	for i := range f {
+		if f[i].Name != "" {
+			names = append(names, f[i].Name)
+		}
+	}
+	return names
+}
+
+// column is a field with its place in a line, or literal text.
+type column[R any] struct {
+	field  *Field[R]
+	width  int // 0: as wide as needed
+	fit    int // -1: no; otherwise as wide as the widest value, at least so much
+	right  bool
+	suffix string
+}
+
+// Layout is the columns of a line.
+type Layout[R any] struct {
+	prefix  string
+	columns []column[R]
+}
+
+// maxWidth bounds the width of a column.
+const maxWidth = 4096
+
+// maxColumns bounds the columns of a layout.
+const maxColumns = 1000
+
+// ByLetter reads a format of -o: text with `%[[.]WIDTH]LETTER` in it; a dot sets to the right, and a width both fills and cuts.
+// `#` for a width is that of the longest value. `%all` is every letter, separated by |. notes are sentences about what is not
+// known; it is printed as it stands, as Slurm does.
+func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
+	if strings.EqualFold(format, "%all") {
+		for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			if field := f.letter(c); field != nil {
+				l.columns = append(l.columns, column[R]{field: field, fit: -1, suffix: "|"})
+			}
+		}
+		if n := len(l.columns); n > 0 {
+			l.columns[n-1].suffix = ""
+		}
+		return l, nil
+	}
+	head, rest, more := strings.Cut(format, "%")
+	l.prefix = head
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, "%")
+		if part == "" { // two percent signs in a row are one, as real squeue has it
+			continue
+		}
+		if len(l.columns) == maxColumns {
+			return l, append(notes, fmt.Sprintf("the format has more than %d fields; the others are left out", maxColumns))
+		}
+		c := column[R]{fit: -1}
+		i := 0
+		if part[i] == '.' {
+			c.right = true
+			i++
+		}
+		if i < len(part) && part[i] == '#' {
+			c.fit = 0
+			i++
+		}
+		j := i
+		for j < len(part) && part[j] >= '0' && part[j] <= '9' {
+			j++
+		}
+		c.width = width(part[i:j])
+		if j < len(part) {
+			c.field = f.letter(part[j])
+		}
+		if c.field == nil {
+			notes = append(notes, fmt.Sprintf("Invalid job format specification: %s", part))
+			l.columns = append(l.columns, column[R]{suffix: "%" + part, fit: -1})
+			continue
+		}
+		if c.fit == 0 {
+			c.fit, c.width = c.width, 0
+		}
+		c.suffix = part[j+1:]
+		l.columns = append(l.columns, c)
+	}
+	return l, notes
+}
+
+// defaultWidth is that of the columns of -O.
+const defaultWidth = 20
+
+// ByName reads a format of -O: `NAME[:[.][WIDTH][SUFFIX]],…`. Without a colon a column is 20 wide; a colon without a width
+// makes it as wide as needed. Names that are not known are left out, with a note.
+func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
+	for _, part := range strings.Split(format, ",") {
+		name, spec, sized := strings.Cut(part, ":")
+		name = strings.TrimSpace(name)
+		if name == "" && !sized {
+			continue
+		}
+		field := f.named(name)
+		if field == nil {
+			note := fmt.Sprintf("Invalid job format specification: %s", name)
+			if near, ok := slurm.Nearest(strings.ToLower(name), lower(f.Names())); ok {
+				note += "; did you mean " + near + "?"
+			}
+			if len(notes) < 100 {
+				notes = append(notes, note)
+			}
+			continue
+		}
+		if len(l.columns) == maxColumns {
+			return l, append(notes, fmt.Sprintf("the format has more than %d fields; the others are left out", maxColumns))
+		}
+		c := column[R]{field: field, width: defaultWidth, fit: -1}
+		if sized {
+			spec, c.right = strings.CutPrefix(spec, ".")
+			j := 0
+			for j < len(spec) && spec[j] >= '0' && spec[j] <= '9' {
+				j++
+			}
+			c.width, c.suffix = width(spec[:j]), spec[j:]
+		}
+		l.columns = append(l.columns, c)
+	}
+	return l, notes
+}
+
+func lower(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.ToLower(s)
+	}
+	return out
+}
+
+func width(digits string) int {
+	n, err := strconv.Atoi(digits)
+	if err != nil && digits != "" || n > maxWidth {
+		return maxWidth
+	}
+	return n
+}
+
+// Fit makes the columns whose width is that of the longest value so wide.
+func (l Layout[R]) Fit(rows []R) {
+	for i := range l.columns {
+		c := &l.columns[i]
+		if c.fit < 0 {
+			continue
+		}
+		c.width = max(c.fit, utf8.RuneCountInString(c.field.Head))
+		for _, r := range rows {
+			c.width = max(c.width, utf8.RuneCountInString(c.field.Value(r)))
+		}
+	}
+}
+
+// Head is the line of headings.
+func (l Layout[R]) Head() string {
+	return l.line(func(f *Field[R]) string { return f.Head })
+}
+
+// Row is the line of one row.
+func (l Layout[R]) Row(r R) string {
+	return l.line(func(f *Field[R]) string { return f.Value(r) })
+}
+
+func (l Layout[R]) line(value func(*Field[R]) string) string {
+	var b strings.Builder
+	b.WriteString(l.prefix)
+	for i := range l.columns {
+		c := &l.columns[i]
+		if c.field != nil {
+			b.WriteString(place(value(c.field), c.width, c.right))
+		}
+		b.WriteString(c.suffix)
+	}
+	return b.String()
+}
+
+// Has says whether any column shows the field of this letter.
+func (l Layout[R]) Has(letters string) bool {
+	for i := range l.columns {
+		if f := l.columns[i].field; f != nil && f.Letter != 0 && strings.IndexByte(letters, f.Letter) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// HasName says whether any column shows one of these fields, by their names in lower case.
+func (l Layout[R]) HasName(names ...string) bool {
+	for i := range l.columns {
+		f := l.columns[i].field
+		for _, n := range names {
+			if f != nil && strings.EqualFold(f.Name, n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// place fills or cuts s to the width; 0 leaves it.
+func place(s string, width int, right bool) string {
+	if width == 0 {
+		return s
+	}
+	n := utf8.RuneCountInString(s)
+	switch {
+	case n > width:
+		at := 0
+		for i := range s {
+			if at == width {
+				return s[:i]
+			}
+			at++
+		}
+		return s
+	case n == width:
+		return s
+	case right:
+		return strings.Repeat(" ", width-n) + s
+	}
+	return s + strings.Repeat(" ", width-n)
+}
+
+// sortKey is one letter of -S.
+type sortKey[R any] struct {
+	field   *Field[R]
+	descend bool
+}
+
+// Sorter puts rows into an order.
+type Sorter[R any] struct{ keys []sortKey[R] }
+
+// Sort reads the value of -S: letters of -o, a minus before one for descending, joined by commas.
+func (f Fields[R]) Sort(value string) (Sorter[R], error) {
+	var s Sorter[R]
+	for _, word := range strings.Split(value, ",") {
+		word = strings.TrimSpace(word)
+		letter := strings.TrimLeft(word, "+-#")
+		if word == "" || letter == "" && word == "#" {
+			continue
+		}
+		if len(letter) != 1 || f.letter(letter[0]) == nil {
+			return s, fmt.Errorf("Invalid sort specification: %s; write letters of --format, joined by commas, a minus before one for descending", word)
+		}
+		if len(s.keys) < maxColumns {
+			s.keys = append(s.keys, sortKey[R]{f.letter(letter[0]), strings.Contains(word[:len(word)-1], "-")})
+		}
+	}
+	return s, nil
+}
+
+// Compare is negative if a comes before b, 0 if they are equal in all keys.
+func (s Sorter[R]) Compare(a, b R) int {
+	for _, k := range s.keys {
+		d := 0
+		if k.field.Order != nil {
+			x, y := k.field.Order(a), k.field.Order(b)
+			switch {
+			case x < y:
+				d = -1
+			case x > y:
+				d = 1
+			}
+		} else {
+			d = strings.Compare(k.field.Value(a), k.field.Value(b))
+		}
+		if k.descend {
+			d = -d
+		}
+		if d != 0 {
+			return d
+		}
+	}
+	return 0
+}
