@@ -9,6 +9,11 @@ import (
 
 // BenchmarkJob is what control groups cost a job: its group and its step's with limits on cores, memory and processes,
 // one process born inside, the counters read, everything removed. "bare" is the process alone.
+//
+// Measured on two busy cores, processor time for a job: bare 0.65 ms, hybrid 1.4 ms, of which making and removing are
+// 0.4 ms. Version 1 groups are not kept for the next job, which would save 0.3 ms of that: their counters of processor
+// time and of kills cannot be set back, nor told apart by a supervisor that comes after, and the page cache of one job
+// would count for the next.
 func BenchmarkJob(b *testing.B) {
 	limits := Limits{CPUs: []int{0}, MemoryBytes: 256 << 20}
 	path, err := exec.LookPath("true")

@@ -93,6 +93,34 @@ func TestNVIDIA(t *testing.T) {
 	check(helper("cat "+golden), want, "partitioned")
 }
 
+func TestNoDeviceFile(t *testing.T) {
+	root := nvidiaRoot(t)
+	if err := os.Remove(filepath.Join(root, "dev/nvidia0")); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Detect(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.GPUs) != 1 || f.GPUs[0].Type != "h100" || f.GPUs[0].Index != 0 || !strings.Contains(strings.Join(f.Notes, " "), "/dev/nvidia0; nvidia-modprobe") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestHelperIsFound(t *testing.T) {
+	if p := Helper(); p != "" {
+		t.Skip("the helper is installed here: ", p)
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if err := os.WriteFile(filepath.Join(dir, "stint-nvml"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if p := Helper(); p != filepath.Join(dir, "stint-nvml") {
+		t.Errorf("%q", p)
+	}
+}
+
 func TestNoGPUs(t *testing.T) {
 	f, err := Detect(t.TempDir(), "/nowhere/stint-nvml")
 	if err != nil || len(f.GPUs) != 0 || len(f.Notes) != 0 {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,25 @@ func findNVIDIA(root, helper string, f *Found) error {
 	return nil
 }
 
+// Helper gives the path of the program that asks NVML: beside this program, in the directories for such helpers, or on
+// PATH. Empty if it is not installed.
+func Helper() string {
+	const name = "stint-nvml"
+	dirs := []string{"/usr/libexec/stint", "/usr/lib/stint"}
+	if self, err := os.Executable(); err == nil {
+		dirs = append([]string{filepath.Dir(self)}, dirs...)
+	}
+	for _, d := range dirs {
+		if st, err := os.Stat(filepath.Join(d, name)); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return filepath.Join(d, name)
+		}
+	}
+	if p, err := exec.LookPath(name); err == nil {
+		return p
+	}
+	return ""
+}
+
 // askNVML runs the helper.
 func askNVML(helper string) (report, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), helperPatience)
@@ -101,7 +121,13 @@ func (f *Found) addNVML(root string, r report) error {
 func (f *Found) addNVIDIA(root, name, uuid, bus string, minor int, memoryMiB uint64) error {
 	g := GPU{Vendor: NVIDIA, Type: shortType(name), Name: name, UUID: uuid, BusID: bus, MemoryMiB: memoryMiB}
 	g.locate(root)
-	if err := g.addFiles(filepath.Join(root, "dev/nvidia"+strconv.Itoa(minor))); err != nil {
+	file := filepath.Join(root, "dev/nvidia"+strconv.Itoa(minor))
+	err := g.addFiles(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.Notes = append(f.Notes, fmt.Sprintf("GPU %s cannot be used: it has no device file %s; nvidia-modprobe or nvidia-smi makes it.", cmp.Or(uuid, bus), file))
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	f.GPUs = append(f.GPUs, g)
