@@ -162,6 +162,13 @@ func shortType(name string) string {
 	return strings.Join(words, "_")
 }
 
+// Is says whether a site may call the GPU by this type: the short one, or any part of the vendor's name with underscores
+// for blanks, in any case ("a100-sxm4", "nvidia_a100").
+func (g *GPU) Is(typ string) bool {
+	typ = strings.ToLower(typ)
+	return typ == g.Type || typ != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(g.Name), " ", "_"), typ)
+}
+
 // Found is the outcome of looking for GPUs.
 type Found struct {
 	GPUs  []GPU

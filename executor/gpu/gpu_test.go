@@ -224,6 +224,15 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+func TestTypeOfASite(t *testing.T) {
+	g := GPU{Type: "a100", Name: "NVIDIA A100-SXM4-40GB"}
+	for typ, want := range map[string]bool{"a100": true, "A100": true, "nvidia_a100-sxm4-40gb": true, "a100-sxm4": true, "h100": false, "": false} {
+		if g.Is(typ) != want {
+			t.Errorf("%q: %v", typ, !want)
+		}
+	}
+}
+
 func TestFromLines(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []string{"gpu0", "gpu1", "gpu2"} {
