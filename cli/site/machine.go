@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/conf"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/executor/machine"
@@ -16,27 +17,6 @@ const Unlimited = 0xffffffff
 
 // NodesMost is how many nodes one host may play.
 const NodesMost = 1024
-
-// Defaults is a configuration with everything as Slurm has it where a file says nothing, and neither nodes nor partitions.
-func Defaults(cluster string) *events.Config {
-	return &events.Config{
-		Cluster:       cluster,
-		Compat:        "26.05",
-		KillWaitS:     30,
-		MinJobAgeS:    300,
-		MaxArraySize:  1001,
-		MaxJobCount:   10_000,
-		Backfill:      true,
-		FirstJobId:    1,
-		JobRequeue:    true,
-		NodeTimeoutS:  300,
-		BfWindowS:     86_400,
-		BfResolutionS: 60,
-		SelectCore:    true,
-		GresTypes:     []string{"gpu"},
-		AdminUids:     []uint32{0},
-	}
-}
 
 // OneMachine is the configuration of a cluster that was given none: the machine as it is, or the nodes asked for, in one
 // partition `debug` that takes everything, as Slurm's own configurator proposes. Memory is consumed, and a job that asks for
@@ -49,8 +29,8 @@ func OneMachine(o Options, owner uint32) (*events.Config, error) {
 	if cpus, err := machine.Allowed(); err == nil {
 		m.Restrict(cpus)
 	}
-	c := Defaults("stint")
-	c.SelectMemory = true
+	c := conf.Defaults()
+	c.GresTypes, c.AdminUids, c.BfMaxJobTest = []string{"gpu"}, []uint32{0}, 0
 	c.MaxJobCount = 100_000
 	c.MaxArraySize = 100_001
 	c.ReturnToServiceN, c.ReturnToService = 2, true

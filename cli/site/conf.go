@@ -1,0 +1,29 @@
+package site
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"stint/cli/slurm/conf"
+	"stint/events"
+)
+
+// ReadConf reads a site's slurm.conf and what lies beside it. A key that cannot be honoured is an error; what is to be said
+// about others comes back as notes. Whoever runs the cluster, owner, is one of its administrators.
+func ReadConf(path string, owner uint32) (c *events.Config, notes []string, err error) {
+	r, err := conf.Load(path, os.ReadFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	if err := r.Refusal(); err != nil {
+		return nil, nil, fmt.Errorf("the configuration asks for what Stint does not do:\n%w", err)
+	}
+	notes = append(notes, r.Warnings...)
+	for _, uid := range []uint32{0, owner} {
+		if !slices.Contains(r.Config.AdminUids, uid) {
+			r.Config.AdminUids = append(r.Config.AdminUids, uid)
+		}
+	}
+	return r.Config, notes, nil
+}

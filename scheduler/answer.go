@@ -1,0 +1,182 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stint/events"
+	"stint/events/bus"
+	"stint/projections"
+)
+
+// views are the kinds of questions a controller answers; see projections.Ask.
+var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait"}
+
+// Subjects of what is said between controllers about outcomes: core messages, never truth.
+const (
+	subjectOutcomes    = "ask.outcomes"
+	subjectAllOutcomes = "ask.outcomes.all"
+)
+
+// answerQueue spreads the questions over all controllers.
+const answerQueue = "controllers"
+
+// answer begins to answer questions. stop ends it.
+func (c *Controller) answer() (stop func(), err error) {
+	w := c.cfg.Bus.Wire()
+	var stops []func()
+	stop = func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+	keep := func(s func(), e error) {
+		if e != nil {
+			err = e
+			return
+		}
+		stops = append(stops, s)
+	}
+	for _, view := range views {
+		keep(w.Answer(events.SubjectAsk(view), answerQueue, c.reply))
+	}
+	keep(w.Answer(events.SubjectAsk("node")+".*", answerQueue, c.reply))
+	keep(w.Listen(subjectOutcomes, "", c.hearOutcomes))
+	keep(w.Answer(subjectAllOutcomes, "", func(context.Context, bus.Nudge) ([]byte, error) {
+		if t := c.outcomes.all(); c.busyLeading() {
+			return t.MarshalVT()
+		}
+		return nil, errors.New("this controller does not lead")
+	}))
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("beginning to answer questions: %w", err)
+	}
+	return stop, nil
+}
+
+// reply answers one question from the newest view, once that has reached the sequence asked for.
+func (c *Controller) reply(ctx context.Context, q bus.Nudge) ([]byte, error) {
+	ask := new(projections.Ask)
+	if err := ask.UnmarshalVT(q.Data); err != nil {
+		return nil, fmt.Errorf("the question could not be read: %w", err)
+	}
+	return c.Answer(ctx, ask).MarshalVT()
+}
+
+// Answer answers a question; an error is in the answer. It waits for the least sequence, for verdicts and for the end of
+// jobs as the question says, at most until ctx ends.
+func (c *Controller) Answer(ctx context.Context, ask *projections.Ask) *projections.Answer {
+	ctx, cancel := context.WithTimeout(ctx, patience(ask))
+	defer cancel()
+	for {
+		s := c.shown.Load()
+		if s == nil {
+			return &projections.Answer{Error: "this controller is still reading the log"}
+		}
+		if s.view.Seq() >= ask.LeastSeq {
+			a := projections.Reply(s.view, c.outcomes, ask)
+			if decided(a) || ctx.Err() != nil {
+				c.complete(a)
+				return a
+			}
+		}
+		select {
+		case <-s.next:
+		case <-ctx.Done():
+			if s.view.Seq() < ask.LeastSeq {
+				return &projections.Answer{Seq: s.view.Seq(), Error: fmt.Sprintf("this controller has read the log up to %d, and %d was asked for", s.view.Seq(), ask.LeastSeq)}
+			}
+		}
+	}
+}
+
+// patience is how long a question may wait.
+func patience(ask *projections.Ask) time.Duration {
+	switch w := ask.What.(type) {
+	case *projections.Ask_Verdicts:
+		return time.Duration(w.Verdicts.WaitMs) * time.Millisecond
+	case *projections.Ask_Wait:
+		return time.Duration(w.Wait.WaitMs) * time.Millisecond
+	}
+	return 10 * time.Second
+}
+
+// decided reports whether an answer says all that was asked for.
+func decided(a *projections.Answer) bool {
+	switch w := a.What.(type) {
+	case *projections.Answer_Verdicts:
+		return !w.Verdicts.Undecided
+	case *projections.Answer_Wait:
+		return !w.Wait.Undecided
+	}
+	return true
+}
+
+// complete adds what is not in the view.
+func (c *Controller) complete(a *projections.Answer) {
+	s := a.GetStatus()
+	if s == nil {
+		return
+	}
+	s.Host = c.cfg.Name
+	r := c.report.Load()
+	if r == nil {
+		return
+	}
+	s.Leader, s.Cycles, s.LastCycleUs, s.Complaint = r.leads, r.cycles, r.lastCycle, c.watch.complaint()
+	s.FeedBacklog = uint64(c.feed.backlog())
+}
+
+// report is what the loop lets others see of leading.
+type report struct {
+	leads     bool
+	cycles    uint64
+	lastCycle int64
+}
+
+func (c *Controller) busyLeading() bool {
+	r := c.report.Load()
+	return r != nil && r.leads
+}
+
+// publish tells the other controllers what a cycle thought of the pending jobs, in parts.
+func (c *Controller) publish(o *projections.Outcomes) {
+	const part = 2000
+	for first := true; first && len(o.Changed)+len(o.Gone) > 0 || len(o.Changed) > 0; first = false {
+		n := min(part, len(o.Changed))
+		m := &projections.Outcomes{Basis: o.Basis, Term: o.Term, Changed: o.Changed[:n]}
+		if first {
+			m.Gone = o.Gone
+		}
+		o.Changed = o.Changed[n:]
+		data, err := m.MarshalVT()
+		if err == nil {
+			err = c.cfg.Bus.Wire().Nudge(subjectOutcomes, data)
+		}
+		if err != nil {
+			c.log.Debug("telling outcomes", "error", err)
+		}
+	}
+}
+
+// hearOutcomes merges what another leader tells.
+func (c *Controller) hearOutcomes(n bus.Nudge) {
+	if c.busyLeading() {
+		return
+	}
+	m := new(projections.Outcomes)
+	if m.UnmarshalVT(n.Data) != nil || c.outcomes.hear(m) {
+		return
+	}
+	go func() { // a term we have not heard from yet
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		data, err := c.cfg.Bus.Wire().Ask(ctx, subjectAllOutcomes, nil)
+		if all := new(projections.Outcomes); err == nil && all.UnmarshalVT(data) == nil {
+			c.outcomes.hear(all)
+		}
+	}()
+}

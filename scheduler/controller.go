@@ -1,0 +1,205 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"stint/events/bus"
+	"stint/projections"
+	"stint/scheduler/cycle"
+)
+
+// Config is what a controller is told when it starts. What decides scheduling is not here: that is in the log.
+type Config struct {
+	Bus  bus.Bus
+	Name string       // of this controller, unique in the cluster
+	Dir  string       // where snapshots are kept; "" keeps none
+	Log  *slog.Logger // nil: slog.Default
+
+	Build         string        // version of the program, recorded in the term
+	Lease         time.Duration // how long the lease lasts unrenewed; 0: 3 s
+	SnapshotEvery uint64        // messages between snapshots; 0: 20,000
+	Budget        uint64        // steps a cycle may take; 0: DefaultBudget
+	Stuck         time.Duration // a cycle, or waiting work, older than that is reported; 0: 10 s
+	Clock         func() time.Time
+}
+
+// DefaultBudget is how many steps of searching a cycle is granted: under a second on a slow core.
+const DefaultBudget = 4_000_000
+
+// Controller is one controller. Make it with New, let it work with Run.
+type Controller struct {
+	cfg Config
+	log *slog.Logger
+
+	state *projections.Cluster // owned by the loop
+	shown atomic.Pointer[shown]
+
+	batches  chan bus.Batch
+	appended chan appendResult
+	hints    chan leaseHint
+	busUp    atomic.Bool
+
+	lead     leadership
+	memory   *cycle.Memory
+	feed     *feed
+	beats    *beats
+	outcomes *outcomes
+	snaps    *snapshots
+	watch    *watch
+	report   atomic.Pointer[report]
+	blobs    map[string]int // blob subject → hot jobs that refer to it
+}
+
+// New returns a controller that has read nothing yet.
+func New(cfg Config) (*Controller, error) {
+	if cfg.Bus == nil || cfg.Name == "" {
+		return nil, errors.New("a controller needs a bus and a name")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 3 * time.Second
+	}
+	if cfg.SnapshotEvery == 0 {
+		cfg.SnapshotEvery = 20_000
+	}
+	if cfg.Budget == 0 {
+		cfg.Budget = DefaultBudget
+	}
+	if cfg.Stuck == 0 {
+		cfg.Stuck = 10 * time.Second
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	c := &Controller{
+		cfg:      cfg,
+		log:      cfg.Log.With("controller", cfg.Name),
+		batches:  make(chan bus.Batch, 8),
+		appended: make(chan appendResult, 1),
+		hints:    make(chan leaseHint, 4),
+		blobs:    map[string]int{},
+		memory:   cycle.NewMemory(),
+	}
+	c.feed = newFeed(cfg.Bus.Jobs(), c.log)
+	c.beats = newBeats(cfg.Clock)
+	c.outcomes = newOutcomes()
+	c.snaps = &snapshots{dir: cfg.Dir, every: cfg.SnapshotEvery, log: c.log}
+	c.watch = &watch{limit: cfg.Stuck, log: c.log}
+	return c, nil
+}
+
+// Run folds, answers and, when it holds the term, decides, until ctx ends (nil) or the log cannot be followed any more
+// (why). It leaves a snapshot behind.
+func (c *Controller) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stopStatus := c.cfg.Bus.OnStatus(func(s bus.Status) {
+		up := s.State == bus.Up
+		if c.busUp.Swap(up) != up && up {
+			c.beats.forgive()
+		}
+	})
+	defer stopStatus()
+	stopBeats, err := c.beats.listen(c.cfg.Bus.Wire())
+	if err != nil {
+		return fmt.Errorf("listening for the beats of nodes: %w", err)
+	}
+	defer stopBeats()
+
+	if err := c.restore(ctx); err != nil {
+		return err
+	}
+	background := c.start(ctx)
+	err = c.loop(ctx)
+	stop()
+	background()
+	if c.state.Seq() > 0 {
+		c.snaps.saveNow(c.state, c.feed.waiting())
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// start starts what runs beside the loop and returns a function that waits for its end.
+func (c *Controller) start(ctx context.Context) (wait func()) {
+	done := make(chan struct{}, 3)
+	go func() { c.follow(ctx); done <- struct{}{} }()
+	go func() { c.campaign(ctx); done <- struct{}{} }()
+	go func() { c.feed.run(ctx); done <- struct{}{} }()
+	go c.watch.run(ctx)
+	return func() {
+		for range 3 {
+			<-done
+		}
+		c.snaps.wait()
+	}
+}
+
+// follow hands the log to the loop from the sequence after the fold's on. When it cannot go on, the loop is told.
+func (c *Controller) follow(ctx context.Context) {
+	from := c.state.Seq() + 1
+	err := c.cfg.Bus.Events().Follow(ctx, from, func(b bus.Batch) error {
+		select {
+		case c.batches <- b:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	c.watch.ended(err)
+	close(c.batches)
+}
+
+// restore loads the newest snapshot that fits the log, or begins from nothing.
+func (c *Controller) restore(ctx context.Context) error {
+	last, err := bounds(ctx, c.cfg.Bus)
+	if err != nil {
+		return err
+	}
+	state, waiting := c.snaps.load(last)
+	if state == nil {
+		state = projections.New()
+	}
+	c.state = state
+	if err := c.feed.begin(ctx, waiting); err != nil {
+		return fmt.Errorf("reading where the feed of job states ends: %w", err)
+	}
+	c.countBlobs()
+	c.log.Info("folding the log", "from", state.Seq()+1, "last", last)
+	return nil
+}
+
+func bounds(ctx context.Context, b bus.Bus) (last uint64, err error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, last, err = b.Events().Bounds(attempt)
+		cancel()
+		if err == nil {
+			return last, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, bus.ErrDenied) || errors.Is(err, bus.ErrClosed) {
+			return 0, fmt.Errorf("asking where the log ends: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func newNonce() []byte {
+	n := make([]byte, 16)
+	rand.Read(n)
+	return n
+}

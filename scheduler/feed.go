@@ -1,0 +1,230 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"stint/events/bus"
+	"stint/projections"
+)
+
+// feed carries job states from the fold to the stream JOBS, each exactly once: the stream's last message says how far it
+// is, and the next are appended on the condition that it still is the last. Every controller derives; only the leader
+// appends, and the others forget what they see to be there.
+type feed struct {
+	jobs bus.Feed
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	queue []projections.JobEvent // derived and, as far as is known, not in the stream; ascending by sequence and index
+	done  place                  // of the stream's last message
+	last  uint64                 // its sequence there
+	leads bool
+	gone  []erasure // blobs to erase
+
+	wake chan struct{}
+}
+
+type erasure struct {
+	blobs   bus.Blobs
+	subject string
+}
+
+// place is where in the log a job state comes from.
+type place struct {
+	Seq   uint64 `json:"seq"`
+	Index int    `json:"index"`
+}
+
+func (p place) before(e *projections.JobEvent) bool {
+	return p.Seq < e.Seq || p.Seq == e.Seq && p.Index < e.Index
+}
+
+const (
+	feedPart = 2000   // entries appended at once
+	feedMost = 50_000 // entries a follower keeps before it looks how far the stream is
+)
+
+func newFeed(jobs bus.Feed, log *slog.Logger) *feed {
+	return &feed{jobs: jobs, log: log, wake: make(chan struct{}, 1)}
+}
+
+// begin reads how far the stream is. waiting are entries a snapshot had not seen in the stream.
+func (f *feed) begin(ctx context.Context, waiting []projections.JobEvent) error {
+	for {
+		err := f.look(ctx)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || errors.Is(err, bus.ErrDenied) || errors.Is(err, bus.ErrClosed) {
+			return err
+		}
+		sleep(ctx, 200*time.Millisecond)
+	}
+	f.add(waiting)
+	return nil
+}
+
+// look reads the stream's last message and drops what it shows to be there.
+func (f *feed) look(ctx context.Context) error {
+	attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	m, err := f.jobs.Last(attempt)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return err
+	}
+	var at place
+	if err == nil {
+		if err := json.Unmarshal(m.Data, &at); err != nil {
+			return fmt.Errorf("message %d of the feed of job states does not say where it comes from: %w", m.Seq, err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done, f.last = at, m.Seq
+	f.drop()
+	return nil
+}
+
+// drop forgets entries that are in the stream. With the lock held.
+func (f *feed) drop() {
+	n := 0
+	for n < len(f.queue) && !f.done.before(&f.queue[n]) {
+		n++
+	}
+	f.queue = f.queue[n:]
+	if len(f.queue) == 0 {
+		f.queue = nil
+	}
+}
+
+// add takes what was derived.
+func (f *feed) add(entries []projections.JobEvent) {
+	if len(entries) == 0 {
+		return
+	}
+	f.mu.Lock()
+	for i := range entries {
+		if f.done.before(&entries[i]) {
+			f.queue = append(f.queue, entries[i])
+		}
+	}
+	wake := f.leads || len(f.queue) > feedMost
+	f.mu.Unlock()
+	if wake {
+		f.nudge()
+	}
+}
+
+// erase has a blob erased, in its own time.
+func (f *feed) erase(blobs bus.Blobs, subject string) {
+	f.mu.Lock()
+	f.gone = append(f.gone, erasure{blobs, subject})
+	f.mu.Unlock()
+	f.nudge()
+}
+
+func (f *feed) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lead says whether this controller appends.
+func (f *feed) lead(leads bool) {
+	f.mu.Lock()
+	f.leads = leads
+	f.mu.Unlock()
+	f.nudge()
+}
+
+// waiting returns what was derived and is not known to be in the stream.
+func (f *feed) waiting() []projections.JobEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]projections.JobEvent(nil), f.queue...)
+}
+
+// backlog is how many entries wait.
+func (f *feed) backlog() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.queue)
+}
+
+func (f *feed) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		case <-time.After(10 * time.Second):
+			if f.backlog() > 0 {
+				f.look(ctx)
+			}
+		}
+		for ctx.Err() == nil && f.part(ctx) {
+		}
+	}
+}
+
+// part moves some entries and erases some blobs, and reports whether there may be more to do at once.
+func (f *feed) part(ctx context.Context) bool {
+	f.mu.Lock()
+	gone := f.gone
+	f.gone = nil
+	n := min(len(f.queue), feedPart)
+	part := f.queue[:n:n]
+	after, leads, long := f.last, f.leads, len(f.queue) > feedMost
+	f.mu.Unlock()
+
+	for _, e := range gone {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		if err := e.blobs.Erase(attempt, e.subject); err != nil && ctx.Err() == nil {
+			f.log.Warn("erasing a blob", "subject", e.subject, "error", err)
+		}
+		cancel()
+	}
+	if !leads {
+		if long {
+			if f.look(ctx) != nil {
+				sleep(ctx, time.Second)
+			}
+		}
+		return false
+	}
+	if n == 0 {
+		return false
+	}
+	entries := make([]bus.Entry, n)
+	for i := range part {
+		entries[i] = bus.Entry{Subject: part[i].Subject, Data: part[i].Data}
+	}
+	attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+	last, err := f.jobs.Append(attempt, after, entries)
+	cancel()
+	if err != nil {
+		if ctx.Err() != nil {
+			return false
+		}
+		if !errors.Is(err, bus.ErrDeposed) && !errors.Is(err, bus.ErrUnsettled) {
+			f.log.Warn("appending job states", "error", err)
+		}
+		for f.look(ctx) != nil && ctx.Err() == nil { // somebody else derived too, or a prefix is there: go on from what is
+			sleep(ctx, 200*time.Millisecond)
+		}
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = last
+	f.done = place{part[n-1].Seq, part[n-1].Index}
+	f.drop()
+	return len(f.queue) > 0
+}

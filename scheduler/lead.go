@@ -1,0 +1,263 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stint/events"
+	"stint/events/bus"
+	"stint/scheduler/cycle"
+)
+
+// leadership is what the loop knows of leading. Whether it leads is not among it: see Controller.leading.
+type leadership struct {
+	tip   bool // the backlog was folded once
+	held  bool // the lease, as far as the campaign knows
+	cause bool // something changed since the last cycle was begun
+
+	nonce   []byte // of the term appended last by this process
+	since   time.Time
+	led     bool // the fold has shown that term
+	pending []*events.SchedMessage
+	out     *outstanding // the message on its way
+	n       uint64       // of the message sent last in this term
+	cycle   uint64
+	quiet   bool // the last cycle decided nothing: go by cause and next
+
+	base    int64     // now of the clock's last reading, µs
+	reading time.Time // when that was, on the monotonic clock
+	next    int64     // when to run a cycle at the latest, µs of the same clock; 0: when something changes
+
+	cycles    uint64
+	lastCycle int64
+	rest      time.Time // no cycle before
+}
+
+type outstanding struct {
+	seq   uint64 // 0: not acknowledged yet
+	cause string
+}
+
+type appendResult struct {
+	seq uint64
+	err error
+}
+
+type leaseHint struct{ held bool }
+
+// rulesInForce are the versions a term of this build records.
+const derivation = 1
+
+// campaign keeps asking for the lease and keeps it while it has it. The lease is a hint: it decides who tries.
+func (c *Controller) campaign(ctx context.Context) {
+	tell := func(held bool) {
+		select {
+		case c.hints <- leaseHint{held}:
+		case <-ctx.Done():
+		}
+	}
+	for ctx.Err() == nil {
+		lease, err := bus.AwaitLease(ctx, c.cfg.Bus.Leases(), bus.LeaderLease, c.cfg.Name, c.cfg.Lease)
+		if err != nil {
+			if ctx.Err() == nil {
+				c.log.Error("asking for the lease", "error", err)
+				sleep(ctx, time.Second)
+			}
+			continue
+		}
+		tell(true)
+		err = bus.KeepLease(ctx, lease, c.cfg.Lease)
+		tell(false)
+		if ctx.Err() != nil {
+			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			lease.Release(release)
+			cancel()
+			return
+		}
+		c.log.Warn("the lease is lost", "error", err)
+	}
+}
+
+// leading reports whether the term in the fold is this process's.
+func (c *Controller) leading() bool {
+	return c.lead.nonce != nil && bytes.Equal(c.state.Term().Nonce, c.lead.nonce)
+}
+
+// step does the next thing there is to do for whoever leads or wants to, and says when to look again at the latest.
+func (c *Controller) step(ctx context.Context) time.Duration {
+	const idle = time.Second
+	l := &c.lead
+	if l.out != nil {
+		if l.out.seq == 0 || c.state.Seq() < l.out.seq {
+			return idle // on its way, or not yet folded: decide nothing
+		}
+		l.out = nil
+	}
+	if l.led && !c.leading() {
+		c.deposed()
+	}
+	if !l.tip || !c.busUp.Load() {
+		return idle
+	}
+	switch {
+	case !c.leading() && l.held:
+		c.claim(ctx)
+		return idle
+	case !c.leading():
+		return idle
+	case !l.led:
+		c.took()
+	}
+	if len(l.pending) > 0 {
+		m := l.pending[0]
+		l.pending = l.pending[1:]
+		c.append(ctx, m, "cycle")
+		return idle
+	}
+	return c.decide(ctx)
+}
+
+// claim appends a term behind the last message folded on ev.sched.
+func (c *Controller) claim(ctx context.Context) {
+	l := &c.lead
+	l.nonce, l.n, l.cycle, l.led, l.pending = newNonce(), 0, 0, false, nil
+	l.base, l.reading = max(c.cfg.Clock().UnixMicro(), c.state.At(), c.lastNow()), time.Now()
+	c.append(ctx, &events.SchedMessage{Kind: &events.SchedMessage_Term{Term: &events.Term{
+		Nonce: l.nonce, Controller: c.cfg.Name, Build: c.cfg.Build,
+		Rules: cycle.Rules, Decider: cycle.Decider, Derivation: derivation, NowUs: c.now(),
+	}}}, "term")
+}
+
+// lastNow is the last time a leader wrote into the log.
+func (c *Controller) lastNow() int64 { return c.state.Term().NowUs }
+
+// now is the last time read plus the monotonic time since: a wall clock that is set freezes nothing.
+func (c *Controller) now() int64 { return c.lead.base + time.Since(c.lead.reading).Microseconds() }
+
+// took begins to lead: nodes are nudged first, and their silence counts from here.
+func (c *Controller) took() {
+	l := &c.lead
+	l.led, l.cause, l.quiet, l.next, l.since = true, true, false, 0, time.Now()
+	c.beats.forgive()
+	c.outcomes.reset(l.nonce)
+	c.feed.lead(true)
+	for _, n := range c.state.Nodes() {
+		c.nudge(n.Name)
+	}
+	c.log.Info("leading", "seq", c.state.Seq(), "term", fmt.Sprintf("%x", l.nonce[:4]))
+}
+
+// deposed stops deciding: another's term is in the log.
+func (c *Controller) deposed() {
+	l := &c.lead
+	l.led, l.nonce, l.pending = false, nil, nil
+	c.feed.lead(false)
+	c.log.Warn("deposed", "seq", c.state.Seq(), "by", c.state.Term().Controller)
+}
+
+// append sends one message, conditional on the last one folded, from a goroutine of its own; the loop goes on folding.
+func (c *Controller) append(ctx context.Context, m *events.SchedMessage, cause string) {
+	data, err := m.MarshalVT()
+	if err != nil {
+		c.log.Error("encoding a decision", "error", err)
+		return
+	}
+	after := c.state.Term().LastSchedSeq
+	c.lead.out = &outstanding{cause: cause}
+	go func() {
+		seq, err := c.cfg.Bus.Events().Append(ctx, events.SubjectSched, after, data)
+		select {
+		case c.appended <- appendResult{seq, err}:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// settled takes the word of the bus on the append. A refusal says that another leads: its term is folded soon, and until
+// then nothing is decided, since the sequence that refused us lies ahead of the fold.
+func (c *Controller) settled(r appendResult) {
+	l := &c.lead
+	var deposed *bus.DeposedError
+	switch {
+	case r.err == nil:
+		l.out.seq = r.seq
+	case errors.As(r.err, &deposed):
+		c.log.Warn("an append was refused", "what", l.out.cause, "found", deposed.Found)
+		l.pending = nil
+		l.out.seq = deposed.Found
+		if !l.led {
+			l.nonce = nil // the term was not begun
+		}
+	default:
+		c.log.Error("appending", "what", l.out.cause, "error", r.err)
+		l.out, l.pending, l.nonce = nil, nil, nil
+	}
+}
+
+// decide runs a cycle if there is cause, and sends its first message.
+func (c *Controller) decide(ctx context.Context) time.Duration {
+	l := &c.lead
+	now := c.now()
+	timeout := c.nodeTimeout()
+	observed := c.beats.observe(c.state, timeout)
+	due := l.next != 0 && now >= l.next
+	if !l.cause && !due && observed == nil {
+		wait := time.Second
+		if l.next != 0 {
+			wait = min(wait, time.Duration(l.next-now)*time.Microsecond)
+		}
+		return max(wait, time.Millisecond)
+	}
+	l.cause = false
+	c.watch.begin("cycle")
+	facts, outcomes, next := cycle.Run(c.state, cycle.Input{Now: now, Budget: c.cfg.Budget, Observed: observed, Memory: c.memory})
+	took := c.watch.end()
+	l.cycles++
+	l.lastCycle = now
+	l.next = next
+	basis := c.state.Seq()
+	c.publish(c.outcomes.merge(basis, outcomes, c.state))
+	if len(facts) == 0 {
+		if next != 0 {
+			return max(min(time.Second, time.Duration(next-c.now())*time.Microsecond), time.Millisecond)
+		}
+		return time.Second
+	}
+	l.cycle++
+	packs := cycle.Pack(facts)
+	for i, pack := range packs {
+		l.n++
+		m := &events.Cycle{
+			Term: l.nonce, N: l.n, Cycle: l.cycle, Part: uint32(i + 1), Parts: uint32(len(packs)),
+			Basis: basis, NowUs: now, Budget: c.cfg.Budget, Decider: cycle.Decider, Facts: pack,
+		}
+		if i == 0 {
+			m.Observed = observed
+		}
+		l.pending = append(l.pending, &events.SchedMessage{Kind: &events.SchedMessage_Cycle{Cycle: m}})
+	}
+	c.log.Debug("decided", "facts", len(facts), "basis", basis, "took", took)
+	m := l.pending[0]
+	l.pending = l.pending[1:]
+	c.append(ctx, m, "cycle")
+	return time.Second
+}
+
+func (c *Controller) nodeTimeout() time.Duration {
+	if s := c.state.Config().NodeTimeoutS; s > 0 {
+		return time.Duration(s) * time.Second
+	}
+	return 300 * time.Second
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

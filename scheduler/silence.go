@@ -1,0 +1,89 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"stint/events"
+	"stint/events/bus"
+	"stint/projections"
+)
+
+// beats is when each node was heard last: its beat, or anything it wrote into the log. It is the one thing a leader
+// decides by that is not in the log, so the cycle that uses it records it.
+type beats struct {
+	clock   func() time.Time
+	changed chan struct{} // something that a lost node said
+
+	mu       sync.Mutex
+	last     map[string]time.Time
+	forgiven time.Time // silence counts from here at the earliest
+	lost     map[string]bool
+}
+
+func newBeats(clock func() time.Time) *beats {
+	return &beats{clock: clock, changed: make(chan struct{}, 1), last: map[string]time.Time{}, lost: map[string]bool{}, forgiven: clock()}
+}
+
+func (b *beats) listen(w bus.Wire) (stop func(), err error) {
+	return w.Listen(events.SubjectBeat("*"), "", func(n bus.Nudge) {
+		token := n.Subject[strings.LastIndexByte(n.Subject, '.')+1:]
+		if name, err := events.Untoken(token); err == nil {
+			b.heard(name)
+		}
+	})
+}
+
+func (b *beats) heard(node string) {
+	b.mu.Lock()
+	b.last[node] = b.clock()
+	lost := b.lost[node]
+	b.mu.Unlock()
+	if lost {
+		select {
+		case b.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// forgive makes the silence of every node begin now: after a takeover, and after the bus was away.
+func (b *beats) forgive() {
+	b.mu.Lock()
+	b.forgiven = b.clock()
+	b.mu.Unlock()
+}
+
+// observe returns the nodes that are up in the state and were not heard for the timeout, and those that are lost in the
+// state and were heard since; nil if there are none. Names ascend.
+func (b *beats) observe(c *projections.Cluster, timeout time.Duration) *events.Observed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock()
+	silent, returned := map[string]bool{}, map[string]bool{}
+	clear(b.lost)
+	for _, n := range c.Nodes() {
+		last, ever := b.last[n.Name]
+		switch {
+		case n.Up:
+			if last.Before(b.forgiven) {
+				last = b.forgiven
+			}
+			if now.Sub(last) > timeout {
+				silent[n.Name] = true
+			}
+		case n.Lost:
+			b.lost[n.Name] = true
+			if ever && now.Sub(last) < timeout/2 && last.After(b.forgiven) {
+				returned[n.Name] = true
+			}
+		}
+	}
+	if len(silent)+len(returned) == 0 {
+		return nil
+	}
+	return &events.Observed{SilentNodes: slices.Sorted(maps.Keys(silent)), ReturnedNodes: slices.Sorted(maps.Keys(returned))}
+}
