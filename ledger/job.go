@@ -53,6 +53,9 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 	if j.State == events.JobState_CANCELLED && j.WasCancelled {
 		r.WasCancelled, r.CancelledBy = true, j.CancelledBy
 	}
+	if j.Waits() {
+		r.WaitReason = j.Reason
+	}
 	if r.Run != 0 {
 		r.StartUs, r.Backfilled = j.StartUs, j.Backfilled
 		r.SuspendedUs, r.SuspendedSinceUs = j.SuspendedTotalUs, j.SuspendedUs

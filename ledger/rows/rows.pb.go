@@ -103,7 +103,8 @@ type JobRow struct {
 	FailedNode       string                 `protobuf:"bytes,65,opt,name=failed_node,json=failedNode,proto3" json:"failed_node,omitempty"`  // the node whose loss ended the run
 	TasksAsked       uint32                 `protobuf:"varint,66,opt,name=tasks_asked,json=tasksAsked,proto3" json:"tasks_asked,omitempty"` // 0: not given
 	Script           *events.BlobRef        `protobuf:"bytes,67,opt,name=script,proto3" json:"script,omitempty"`
-	Allocation       *events.Allocation     `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"` // of a run on few nodes; that of others has a row of its own
+	WaitReason       events.Reason          `protobuf:"varint,69,opt,name=wait_reason,json=waitReason,proto3,enum=stint.events.Reason" json:"wait_reason,omitempty"` // why it waited, as far as the log says, when it last did
+	Allocation       *events.Allocation     `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"`                                             // of a run on few nodes; that of others has a row of its own
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -605,6 +606,13 @@ func (x *JobRow) GetScript() *events.BlobRef {
 		return x.Script
 	}
 	return nil
+}
+
+func (x *JobRow) GetWaitReason() events.Reason {
+	if x != nil {
+		return x.WaitReason
+	}
+	return events.Reason(0)
 }
 
 func (x *JobRow) GetAllocation() *events.Allocation {
@@ -2719,7 +2727,7 @@ var File_ledger_rows_rows_proto protoreflect.FileDescriptor
 
 const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xc0\x10\n" +
+	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xf7\x10\n" +
 	"\x06JobRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
@@ -2803,7 +2811,9 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"failedNode\x12\x1f\n" +
 	"\vtasks_asked\x18B \x01(\rR\n" +
 	"tasksAsked\x12-\n" +
-	"\x06script\x18C \x01(\v2\x15.stint.events.BlobRefR\x06script\x128\n" +
+	"\x06script\x18C \x01(\v2\x15.stint.events.BlobRefR\x06script\x125\n" +
+	"\vwait_reason\x18E \x01(\x0e2\x14.stint.events.ReasonR\n" +
+	"waitReason\x128\n" +
 	"\n" +
 	"allocation\x18D \x01(\v2\x18.stint.events.AllocationR\n" +
 	"allocation\"\x90\x01\n" +
@@ -3069,40 +3079,41 @@ var file_ledger_rows_rows_proto_depIdxs = []int32{
 	1,  // 3: stint.ledger.JobRow.alloc:type_name -> stint.ledger.Tres
 	23, // 4: stint.ledger.JobRow.exclusive:type_name -> stint.events.Exclusive
 	24, // 5: stint.ledger.JobRow.script:type_name -> stint.events.BlobRef
-	25, // 6: stint.ledger.JobRow.allocation:type_name -> stint.events.Allocation
-	2,  // 7: stint.ledger.Tres.gres:type_name -> stint.ledger.GresCount
-	21, // 8: stint.ledger.StepRow.state:type_name -> stint.events.JobState
-	1,  // 9: stint.ledger.StepRow.alloc:type_name -> stint.ledger.Tres
-	4,  // 10: stint.ledger.StepRow.max_rss_kib:type_name -> stint.ledger.Peak
-	4,  // 11: stint.ledger.StepRow.max_vm_kib:type_name -> stint.ledger.Peak
-	4,  // 12: stint.ledger.StepRow.max_pages:type_name -> stint.ledger.Peak
-	4,  // 13: stint.ledger.StepRow.max_read:type_name -> stint.ledger.Peak
-	4,  // 14: stint.ledger.StepRow.max_write:type_name -> stint.ledger.Peak
-	4,  // 15: stint.ledger.StepRow.min_cpu_us:type_name -> stint.ledger.Peak
-	5,  // 16: stint.ledger.StepRow.by_node:type_name -> stint.ledger.StepNode
-	25, // 17: stint.ledger.AllocationRow.allocation:type_name -> stint.events.Allocation
-	2,  // 18: stint.ledger.UsageRow.gres_us:type_name -> stint.ledger.GresCount
-	10, // 19: stint.ledger.Ask.jobs:type_name -> stint.ledger.AskJobs
-	12, // 20: stint.ledger.Ask.story:type_name -> stint.ledger.AskStory
-	13, // 21: stint.ledger.Ask.usage:type_name -> stint.ledger.AskUsage
-	14, // 22: stint.ledger.Ask.node_events:type_name -> stint.ledger.AskNodeEvents
-	15, // 23: stint.ledger.Ask.status:type_name -> stint.ledger.AskStatus
-	11, // 24: stint.ledger.AskJobs.jobs:type_name -> stint.ledger.Selection
-	21, // 25: stint.ledger.AskJobs.states:type_name -> stint.events.JobState
-	22, // 26: stint.ledger.AskJobs.reasons:type_name -> stint.events.Reason
-	17, // 27: stint.ledger.Answer.records:type_name -> stint.ledger.Record
-	18, // 28: stint.ledger.Answer.story:type_name -> stint.ledger.StoryLine
-	7,  // 29: stint.ledger.Answer.usage:type_name -> stint.ledger.UsageRow
-	8,  // 30: stint.ledger.Answer.node_events:type_name -> stint.ledger.NodeEventRow
-	19, // 31: stint.ledger.Answer.status:type_name -> stint.ledger.Status
-	0,  // 32: stint.ledger.Record.job:type_name -> stint.ledger.JobRow
-	3,  // 33: stint.ledger.Record.steps:type_name -> stint.ledger.StepRow
-	25, // 34: stint.ledger.Record.allocation:type_name -> stint.events.Allocation
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	22, // 6: stint.ledger.JobRow.wait_reason:type_name -> stint.events.Reason
+	25, // 7: stint.ledger.JobRow.allocation:type_name -> stint.events.Allocation
+	2,  // 8: stint.ledger.Tres.gres:type_name -> stint.ledger.GresCount
+	21, // 9: stint.ledger.StepRow.state:type_name -> stint.events.JobState
+	1,  // 10: stint.ledger.StepRow.alloc:type_name -> stint.ledger.Tres
+	4,  // 11: stint.ledger.StepRow.max_rss_kib:type_name -> stint.ledger.Peak
+	4,  // 12: stint.ledger.StepRow.max_vm_kib:type_name -> stint.ledger.Peak
+	4,  // 13: stint.ledger.StepRow.max_pages:type_name -> stint.ledger.Peak
+	4,  // 14: stint.ledger.StepRow.max_read:type_name -> stint.ledger.Peak
+	4,  // 15: stint.ledger.StepRow.max_write:type_name -> stint.ledger.Peak
+	4,  // 16: stint.ledger.StepRow.min_cpu_us:type_name -> stint.ledger.Peak
+	5,  // 17: stint.ledger.StepRow.by_node:type_name -> stint.ledger.StepNode
+	25, // 18: stint.ledger.AllocationRow.allocation:type_name -> stint.events.Allocation
+	2,  // 19: stint.ledger.UsageRow.gres_us:type_name -> stint.ledger.GresCount
+	10, // 20: stint.ledger.Ask.jobs:type_name -> stint.ledger.AskJobs
+	12, // 21: stint.ledger.Ask.story:type_name -> stint.ledger.AskStory
+	13, // 22: stint.ledger.Ask.usage:type_name -> stint.ledger.AskUsage
+	14, // 23: stint.ledger.Ask.node_events:type_name -> stint.ledger.AskNodeEvents
+	15, // 24: stint.ledger.Ask.status:type_name -> stint.ledger.AskStatus
+	11, // 25: stint.ledger.AskJobs.jobs:type_name -> stint.ledger.Selection
+	21, // 26: stint.ledger.AskJobs.states:type_name -> stint.events.JobState
+	22, // 27: stint.ledger.AskJobs.reasons:type_name -> stint.events.Reason
+	17, // 28: stint.ledger.Answer.records:type_name -> stint.ledger.Record
+	18, // 29: stint.ledger.Answer.story:type_name -> stint.ledger.StoryLine
+	7,  // 30: stint.ledger.Answer.usage:type_name -> stint.ledger.UsageRow
+	8,  // 31: stint.ledger.Answer.node_events:type_name -> stint.ledger.NodeEventRow
+	19, // 32: stint.ledger.Answer.status:type_name -> stint.ledger.Status
+	0,  // 33: stint.ledger.Record.job:type_name -> stint.ledger.JobRow
+	3,  // 34: stint.ledger.Record.steps:type_name -> stint.ledger.StepRow
+	25, // 35: stint.ledger.Record.allocation:type_name -> stint.events.Allocation
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_ledger_rows_rows_proto_init() }

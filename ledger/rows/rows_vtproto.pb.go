@@ -90,6 +90,7 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.ReqNodes = m.ReqNodes
 	r.FailedNode = m.FailedNode
 	r.TasksAsked = m.TasksAsked
+	r.WaitReason = m.WaitReason
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1003,6 +1004,9 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 			return false
 		}
 	} else if !proto.Equal(this.Allocation, that.Allocation) {
+		return false
+	}
+	if this.WaitReason != that.WaitReason {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2200,6 +2204,13 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.WaitReason != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WaitReason))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0xa8
 	}
 	if m.Allocation != nil {
 		if vtmsg, ok := interface{}(m.Allocation).(interface {
@@ -5076,6 +5087,9 @@ func (m *JobRow) SizeVT() (n int) {
 		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.WaitReason != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.WaitReason))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7703,6 +7717,25 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			iNdEx = postIndex
+		case 69:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WaitReason", wireType)
+			}
+			m.WaitReason = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.WaitReason |= events.Reason(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
