@@ -157,6 +157,12 @@ func (d *Desk) mayControl(j *projections.Job) bool {
 // Begin says that intents of another state come: what was learned of the configuration is to be looked at again.
 func (d *Desk) Begin() { d.fresh = false }
 
+// Idle is the board of all that is configured, with nothing in use, for others who need it of the same state.
+func (d *Desk) Idle(r projections.Reader) *place.Board {
+	d.r = r
+	return d.idle()
+}
+
 // idle is the board of what the configuration has, made once for each configuration and state of its node definitions.
 func (d *Desk) idle() *place.Board {
 	if d.fresh {

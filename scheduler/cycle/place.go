@@ -16,7 +16,6 @@ type placing struct {
 	*pass
 	added   []place.End // of jobs that start in this pass, not yet among the ends
 	board   *place.Board
-	idle    *place.Board // made when first needed
 	blocked map[*events.PartitionDef]bool
 	failed  map[failure]bool
 	trouble map[failure]trouble
@@ -270,10 +269,7 @@ func (s *placing) troubleOf(e *rank.Entry, q *place.Request) trouble {
 	key := failure{q: q, part: e.Partition}
 	t, known := s.trouble[key]
 	if !known {
-		if s.idle == nil {
-			s.idle = place.NewIdleBoard(s.c)
-		}
-		t.reason, t.text = s.board.Trouble(q, e.Partition.GetName(), s.idle)
+		t.reason, t.text = s.board.Trouble(q, e.Partition.GetName(), s.mem.desk.Idle(s.c))
 		s.trouble[key] = t
 	}
 	return t

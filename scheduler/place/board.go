@@ -47,7 +47,8 @@ type partition struct {
 	nodes   []int32 // in the order of the configuration
 	idle    bool    // EXCLUSIVE: jobs get whole nodes
 	maxCPUs int     // of a job on one node
-	most    int     // nodes of a job
+	most    int     // nodes of a job, as placing has it
+	limit   int     // the partition's own limit of that
 }
 
 type node struct {
@@ -105,9 +106,12 @@ func newBoard(s Source, idle bool) *Board {
 		b.nodes = append(b.nodes, readNode(cfg, r, idle))
 	}
 	for i, def := range s.Partitions() {
-		p := &partition{def: def, index: i, idle: exclusivePartition(def), most: unlimitedNodes}
-		if n := def.MaxNodes; n > 0 && n != events.Unlimited && !idle {
-			p.most = int(n)
+		p := &partition{def: def, index: i, idle: exclusivePartition(def), most: unlimitedNodes, limit: unlimitedNodes}
+		if n := def.MaxNodes; n > 0 && n != events.Unlimited {
+			p.limit = int(n)
+		}
+		if !idle {
+			p.most = p.limit
 		}
 		if n := def.MaxCpusPerNode; n > 0 && n != events.Unlimited {
 			p.maxCPUs = int(n)

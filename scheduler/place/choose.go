@@ -74,11 +74,16 @@ func (b *Board) place(q *Request, part string, w Window, prefer *Board) *events.
 	if p == nil {
 		return nil
 	}
+	return b.placeWithin(p.most, q, p, w, prefer)
+}
+
+// placeWithin is place with a limit on the number of nodes.
+func (b *Board) placeWithin(limit int, q *Request, p *partition, w Window, prefer *Board) *events.Allocation {
 	e := b.eligibleNodes(q, p)
 	if len(e.unavailable) > 0 {
 		return nil
 	}
-	most := min(q.MaxNodes, p.most)
+	most := min(q.MaxNodes, limit)
 	if most < q.MinNodes {
 		return nil
 	}

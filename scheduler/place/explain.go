@@ -120,33 +120,36 @@ func (q *Request) gresText() string {
 }
 
 // Trouble says why a request that does not fit now would not fit either if all running jobs were gone: nodes that are out
-// of service. It returns NONE if it would fit: the job waits for resources.
+// of service, the partition's limit of nodes, or nodes that are no longer there. It returns NONE if it would fit: the job
+// waits for resources. idle is the idle board of the same state.
 func (b *Board) Trouble(q *Request, part string, idle *Board) (events.Reason, string) {
-	p, usableAll := b.parts[part], true
+	p := b.parts[part]
 	if p == nil {
 		return events.Reason_PARTITION_CONFIG, "there is no partition " + part
 	}
-	var out []string
-	for _, i := range p.nodes {
-		if !b.nodes[i].usable {
-			usableAll = false
-			out = append(out, b.nodes[i].name)
-		}
-	}
-	if usableAll {
-		return events.Reason_NONE, ""
-	}
-	e := b.eligibleNodes(q, p)
-	if len(e.unavailable) > 0 {
+	if e := b.eligibleNodes(q, p); len(e.unavailable) > 0 {
 		return events.Reason_REQ_NODE_NOT_AVAIL, "UnavailableNodes:" + hostlist.Compress(e.unavailable)
 	}
 	if idle.fitsUsable(q, part, b) {
 		return events.Reason_NONE, ""
 	}
+	if ip := idle.parts[part]; idle.placeWithin(ip.limit, q, ip, Window{To: Forever}, nil) == nil {
+		if idle.Fits(q, part) {
+			return events.Reason_PARTITION_NODE_LIMIT, ""
+		}
+		return events.Reason_BAD_CONSTRAINTS, idle.Lacks(q, part)
+	}
+	var out []string
+	for _, i := range p.nodes {
+		if !b.nodes[i].usable {
+			out = append(out, b.nodes[i].name)
+		}
+	}
 	return events.Reason_REQ_NODE_NOT_AVAIL, "UnavailableNodes:" + hostlist.Compress(out)
 }
 
-// fitsUsable says whether the request fits on those nodes of an idle board that are usable on another.
+// fitsUsable says whether the request fits, within the partition's limits, on those nodes of an idle board that are usable on
+// another.
 func (b *Board) fitsUsable(q *Request, part string, now *Board) bool {
 	p := b.parts[part]
 	if p == nil {
@@ -158,7 +161,7 @@ func (b *Board) fitsUsable(q *Request, part string, now *Board) bool {
 		k, ok := now.byName[c.nodes[i].name]
 		c.nodes[i].usable = ok && now.nodes[k].usable
 	}
-	return c.Place(q, part, Window{To: Forever}) != nil
+	return c.placeWithin(p.limit, q, p, Window{To: Forever}, nil) != nil
 }
 
 // Blockers are what is short for a request that does not fit now, with numbers: what is free on usable nodes of the

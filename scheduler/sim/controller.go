@@ -41,6 +41,9 @@ func (c *controller) follow() {
 		m := &c.w.log[c.read]
 		c.read++
 		c.fold.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data))
+		if c.w.chaos != nil && c.w.rng.IntN(50) == 0 {
+			c.fold.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data)) // delivered twice
+		}
 	}
 	if c.leading && string(c.fold.Term().Nonce) != string(c.nonce) {
 		c.leading = false
@@ -118,7 +121,7 @@ func (c *controller) observe() *events.Observed {
 		switch {
 		case n.Up && silent:
 			o.SilentNodes = append(o.SilentNodes, n.Name)
-		case !n.Up && n.Boot != "" && n.Lost && known && c.w.now-heard < 30*Second:
+		case !n.Up && n.Boot != "" && known && c.w.now-heard < 30*Second:
 			o.ReturnedNodes = append(o.ReturnedNodes, n.Name)
 		}
 	}
@@ -190,6 +193,26 @@ func (c *controller) tell(name string) {
 	if x := c.w.byName[name]; x != nil && !(c.w.opts.MaxDelay > c.w.opts.MinDelay && c.w.rng.IntN(20) == 0) {
 		c.w.after(c.w.delay(), x.look)
 	}
+}
+
+// Halt ends the leading controller; another one takes over when its lease has run out. Revive starts it again.
+func (w *World) Halt() {
+	c := w.leader()
+	if c == nil || len(w.controllers) == 1 {
+		return
+	}
+	c.dead, c.leading = true, false
+	w.after(10*Second, func() {
+		if w.leader() == nil {
+			for _, other := range w.controllers {
+				if !other.dead {
+					other.takeOver()
+					return
+				}
+			}
+		}
+	})
+	w.after(Minute, func() { c.dead = false; c.stirred = false })
 }
 
 // Outcomes are what the leader's last pass thought of waiting jobs.

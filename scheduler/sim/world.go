@@ -60,9 +60,11 @@ type World struct {
 	executors   []*executor
 	byName      map[string]*executor
 	nonce       uint64
+	lastIntent  []byte
 
-	// watch is told of what happens, in order; nil: nobody watches.
+	// watch is told of what happens, in order; nil: nobody watches. chaos is called after each event; nil: no faults.
 	watch watcher
+	chaos func()
 	err   error // the first thing that must not happen
 }
 
@@ -170,7 +172,15 @@ func (w *World) Intent(author *events.Author, verb events.Verb, body interface{ 
 		i.Ids = 1
 		id = w.Fold.NextID()
 	}
-	return w.store(events.SubjectIntentHost("login"), encode(&events.IntentBatch{Intents: []*events.Intent{i}})), id
+	w.lastIntent = encode(&events.IntentBatch{Intents: []*events.Intent{i}})
+	return w.store(events.SubjectIntentHost("login"), w.lastIntent), id
+}
+
+// Repeat stores the last intent once more, as an agent does that has seen no acknowledgement for long.
+func (w *World) Repeat() {
+	if w.lastIntent != nil {
+		w.store(events.SubjectIntentHost("login"), w.lastIntent)
+	}
 }
 
 func encode(m interface{ MarshalVT() ([]byte, error) }) []byte {
@@ -226,6 +236,9 @@ func (w *World) Advance(d int64) {
 		next := heap.Pop(&w.queue).(appointment)
 		w.now = next.at
 		next.do()
+		if w.chaos != nil {
+			w.chaos()
+		}
 	}
 	w.now = until
 }

@@ -1,0 +1,323 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"stint/events"
+	"stint/projections"
+)
+
+// auditor watches a world and fails it when something happens that must not. What it knows it has seen itself: processes
+// that begin and end on nodes, and what becomes of jobs; it shares no code with the fold or the passes.
+type auditor struct {
+	w       *World
+	live    map[string][]*simRun // by node
+	started map[string]bool      // node, job, run
+	excused map[[2]uint32]bool   // runs that lost a node: they may overlap with the next run
+	jobs    map[uint32]*seenJob
+	first   map[uint32]int64      // when an id was first seen
+	natural map[[2]uint32]*simRun // runs whose batch script ended by itself
+	arrays  map[uint32]*seenArray
+	trouble map[string]bool // nodes that were cut off, killed or crashed
+	voids   int
+	placed  int
+}
+
+type seenJob struct {
+	job      *projections.Job
+	began    bool // once
+	ended    bool // once
+	ok       bool // ended well, once
+	bad      bool // ended otherwise, once
+	run      uint32
+	waitsFor int64 // when its dependencies were last given
+	gone     int64 // when it left hot state; 0: it has not
+}
+
+type seenArray struct {
+	tasks map[uint32]*seenJob
+	total int
+	live  map[uint32]bool
+}
+
+func newAuditor(w *World) *auditor {
+	a := &auditor{w: w, live: map[string][]*simRun{}, started: map[string]bool{}, excused: map[[2]uint32]bool{}, jobs: map[uint32]*seenJob{}, first: map[uint32]int64{},
+		natural: map[[2]uint32]*simRun{}, arrays: map[uint32]*seenArray{}, trouble: map[string]bool{}}
+	w.watch = a
+	return a
+}
+
+func (a *auditor) began(x *executor, r *simRun) {
+	key := fmt.Sprintf("%s %d %d", x.name, r.job, r.run)
+	if a.started[key] {
+		a.w.fail("run %d of job %d started twice on %s", r.run, r.job, x.name)
+	}
+	a.started[key] = true
+	memory := r.share.MemoryMib
+	for _, o := range a.live[x.name] {
+		if both := events.Words(o.share.Cpus).And(r.share.Cpus); !both.Empty() {
+			a.w.fail("CPUs %s of %s run jobs %d and %d at once", both, x.name, o.job, r.job)
+		}
+		for _, g := range o.share.Gres {
+			for _, h := range r.share.Gres {
+				if g.Name == h.Name && g.Type == h.Type && events.Words(g.Ids).Intersects(h.Ids) {
+					a.w.fail("%s:%s %s of %s serves jobs %d and %d at once", g.Name, g.Type, events.Words(g.Ids).And(h.Ids), x.name, o.job, r.job)
+				}
+			}
+		}
+		memory += o.share.MemoryMib
+	}
+	if most := a.w.Fold.Node(x.name).GetDef().GetMemoryMib(); memory > most {
+		a.w.fail("jobs on %s have %d MiB of its %d", x.name, memory, most)
+	}
+	for node, runs := range a.live {
+		for _, o := range runs {
+			if o.job == r.job && o.run != r.run && !a.excused[[2]uint32{o.job, min(o.run, r.run)}] {
+				a.w.fail("runs %d (on %s) and %d (on %s) of job %d at once", o.run, node, r.run, x.name, r.job)
+			}
+		}
+	}
+	a.live[x.name] = append(a.live[x.name], r)
+}
+
+func (a *auditor) ended(x *executor, r *simRun) {
+	runs := a.live[x.name]
+	for i, o := range runs {
+		if o == r {
+			a.live[x.name] = append(runs[:i:i], runs[i+1:]...)
+		}
+	}
+	if r.first && !r.told && r.cause != events.EndCause_RUN_VOID && !x.off {
+		a.natural[[2]uint32{r.job, r.run}] = r
+	}
+	j := a.w.Fold.Job(r.job)
+	if j == nil || a.trouble[x.name] || j.Run != r.run || j.SuspendedTotalUs > 0 || j.SuspendedUs > 0 {
+		return
+	}
+	cfg := a.w.Fold.Config()
+	most := int64(j.LimitS+cfg.GetKillWaitS()+cfg.GetOverTimeLimitS())*Second + Minute + 4*a.w.opts.MaxDelay
+	if j.LimitS != events.Unlimited && a.w.now-r.began > most {
+		a.w.fail("job %d ran %d s on %s, its limit is %d s", r.job, (a.w.now-r.began)/Second, x.name, j.LimitS)
+	}
+}
+
+func (a *auditor) folded(m *Message, e *events.Event, v projections.Verdict, changes []projections.Change) {
+	a.voids += len(v.Void)
+	if c := e.Sched.GetCycle(); c != nil && string(c.Term) == string(a.w.Fold.Term().Nonce) {
+		for _, void := range v.Void {
+			what := "the message"
+			if void.Index >= 0 {
+				what = FactText(c.Facts[void.Index])
+			}
+			a.w.fail("the leader decided what is void: %s: %s %s", what, void.Why, void.More)
+		}
+		for _, f := range c.Facts {
+			if l := f.GetNodeLost(); l != nil {
+				for _, r := range a.live[l.Node] {
+					a.excused[[2]uint32{r.job, r.run}] = true
+				}
+				a.trouble[l.Node] = true
+			}
+		}
+	}
+	for _, c := range changes {
+		switch {
+		case c.After != nil:
+			a.changed(&c)
+		case c.Before != nil:
+			a.left(c.Before)
+		}
+	}
+}
+
+func (a *auditor) left(j *projections.Job) {
+	if !j.Over() || j.Completing {
+		a.w.fail("job %d left hot state as %s", j.Id, j.State.Word())
+	}
+	a.jobs[j.Id].gone = a.w.now
+}
+
+func (a *auditor) changed(c *projections.Change) {
+	j := c.After
+	s := a.jobs[j.Id]
+	if s == nil {
+		s = &seenJob{}
+		a.jobs[j.Id] = s
+		a.first[j.Id] = a.w.now
+	}
+	was := s.job
+	s.job = j
+	if c.Fact.GetAdmitted() != nil || c.Fact.GetUpdated().GetChange().GetSetDependencies() {
+		s.waitsFor = a.w.now
+	}
+	if j.ArrayId != 0 {
+		t := a.array(j, s)
+		t.waitsFor = max(t.waitsFor, s.waitsFor)
+		s = t
+		a.jobs[j.Id] = s
+	}
+	if p := c.Fact.GetPlaced(); p != nil && j.Live() && (was == nil || was.Run != j.Run) {
+		a.placement(j, was, s)
+	}
+	if j.Over() && (was == nil || !was.Over()) {
+		a.end(j, s)
+	}
+}
+
+// array keeps what is known of an array's tasks, and counts those that run.
+func (a *auditor) array(j *projections.Job, s *seenJob) *seenJob {
+	r := a.arrays[j.ArrayId]
+	if r == nil {
+		r = &seenArray{tasks: map[uint32]*seenJob{}, live: map[uint32]bool{}, total: events.Words(j.Spec.GetArray().GetTasks()).Count()}
+		a.arrays[j.ArrayId] = r
+	}
+	if !j.HasTask {
+		if j.Over() {
+			events.Words(j.Pending).Each(func(task uint32) bool {
+				r.tasks[task] = &seenJob{job: j, began: true, ended: true, bad: true}
+				return true
+			})
+		}
+		return s
+	}
+	t := r.tasks[j.ArrayTask]
+	if t == nil {
+		t = &seenJob{}
+		r.tasks[j.ArrayTask] = t
+	}
+	t.job = j
+	delete(r.live, j.ArrayTask)
+	if j.Live() {
+		r.live[j.ArrayTask] = true
+	}
+	return t
+}
+
+func (a *auditor) placement(j, was *projections.Job, s *seenJob) {
+	a.placed++
+	s.began = true
+	if j.Hold != events.HoldKind_NOT_HELD {
+		a.w.fail("job %d started though it is held", j.Id)
+	}
+	if b := j.BeginUs; b > a.w.now {
+		a.w.fail("job %d started %d s before its begin time", j.Id, (b-a.w.now)/Second)
+	}
+	if j.Run != s.run+1 {
+		a.w.fail("job %d: run %d follows run %d", j.Id, j.Run, s.run)
+	}
+	s.run = j.Run
+	if j.ArrayId != 0 {
+		if most := a.w.Fold.Array(j.ArrayId).GetMaxRunning(); most > 0 && len(a.arrays[j.ArrayId].live) > int(most) {
+			a.w.fail("array %d runs %d tasks, at most %d may", j.ArrayId, len(a.arrays[j.ArrayId].live), most)
+		}
+	}
+	part := a.w.Fold.Partition(j.Partition)
+	if limit := part.GetMaxTimeS(); limit != 0 && j.LimitS > limit {
+		a.w.fail("job %d started in %s with a limit of %d s", j.Id, j.Partition, j.LimitS)
+	}
+	if j.Run == 1 {
+		a.dependencies(j)
+	}
+	if want := j.Spec.GetTasks(); want > 0 && uint32(j.Allocation.Tasks()) != want && j.Spec.GetTasks() >= j.Spec.GetMinNodes() {
+		a.w.fail("job %d got %d tasks of %d", j.Id, j.Allocation.Tasks(), want)
+	}
+	if n := uint32(j.Allocation.NodeCount()); n < j.Spec.GetMinNodes() && j.Spec.GetTasks() >= j.Spec.GetMinNodes() || j.Spec.GetMaxNodes() > 0 && n > j.Spec.GetMaxNodes() {
+		a.w.fail("job %d got %d nodes of %d to %d", j.Id, n, j.Spec.GetMinNodes(), j.Spec.GetMaxNodes())
+	}
+}
+
+// dependencies: what a job waits for has happened, as far as it was ever seen.
+func (a *auditor) dependencies(j *projections.Job) {
+	list := j.Spec.GetDependencies()
+	met := 0
+	var missing []string
+	for _, d := range list {
+		if a.met(j, d) {
+			met++
+		} else {
+			missing = append(missing, fmt.Sprintf("%s:%d", d.Kind, d.Job))
+		}
+	}
+	if len(list) > 0 && (met == 0 || met < len(list) && !j.Spec.GetDependencyAny()) {
+		a.w.fail("job %d started without %s", j.Id, strings.Join(missing, ","))
+	}
+}
+
+func (a *auditor) met(j *projections.Job, d *events.Dependency) bool {
+	if d.Kind == events.DependencyKind_SINGLETON {
+		for id, o := range a.jobs {
+			if o.job.Spec.GetName() == j.Spec.GetName() && o.job.Owner.GetUid() == j.Owner.GetUid() && o.job.Family() < j.Family() && !o.job.Over() && id != j.Id && !o.ended {
+				return false
+			}
+		}
+		return true
+	}
+	var of []*seenJob
+	asked := a.jobs[j.Family()].waitsFor
+	if s := a.jobs[d.Job]; s != nil && s.gone != 0 && s.gone <= asked && (a.arrays[d.Job] == nil || a.w.Fold.Array(d.Job) == nil) {
+		return true // it had left when it was named: such a job counts as over and well
+	}
+	if since, known := a.first[d.Job]; !known || since >= asked && d.Job > j.Family() || d.Job == j.Id {
+		return true // there was no such job yet
+	}
+	if r := a.arrays[d.Job]; r != nil {
+		if d.Kind == events.DependencyKind_AFTER_CORR && j.HasTask {
+			t := r.tasks[j.ArrayTask]
+			pending := false
+			if m := a.jobs[d.Job]; m != nil && m.job.Remainder() {
+				pending = events.Words(m.job.Pending).Has(j.ArrayTask)
+			}
+			return t != nil && t.ok || t == nil && !pending
+		}
+		for _, t := range r.tasks {
+			of = append(of, t)
+		}
+		if len(of) < r.total {
+			return false
+		}
+	} else if s := a.jobs[d.Job]; s != nil {
+		of = []*seenJob{s}
+	}
+	good, bad := 0, 0
+	for _, s := range of {
+		switch {
+		case d.Kind == events.DependencyKind_AFTER && !s.began && !s.ended, d.Kind != events.DependencyKind_AFTER && !s.ended:
+			return false
+		case s.ok:
+			good++
+		case s.bad:
+			bad++
+		}
+	}
+	switch d.Kind {
+	case events.DependencyKind_AFTER_OK:
+		return good == len(of)
+	case events.DependencyKind_AFTER_NOT_OK:
+		return len(of) == 0 || bad > 0
+	}
+	return true
+}
+
+func (a *auditor) end(j *projections.Job, s *seenJob) {
+	s.ended = true
+	if j.State == events.JobState_COMPLETED {
+		s.ok = true
+	} else {
+		s.bad = true
+	}
+	r := a.natural[[2]uint32{j.Id, j.Run}]
+	if r == nil || j.Stop != nil || len(j.Nodes) != 1 || j.Nodes[0].Cause != r.cause {
+		return
+	}
+	want := events.JobState_COMPLETED
+	switch {
+	case r.program.oom:
+		want = events.JobState_OUT_OF_MEMORY
+	case r.program.code != 0:
+		want = events.JobState_FAILED
+	}
+	if j.State != want || want == events.JobState_FAILED && j.ExitCode != r.program.code {
+		a.w.fail("job %d ended as %s %d:%d, its script as %d", j.Id, j.State.Word(), j.ExitCode, j.ExitSignal, r.program.code)
+	}
+}

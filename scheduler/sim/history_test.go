@@ -1,0 +1,366 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"stint/events"
+	"stint/projections"
+)
+
+var (
+	seeds = flag.Int("seeds", 50, "how many random histories")
+	seed  = flag.Uint64("seed", 0, "run this history only")
+)
+
+// TestHistories lets random work meet random faults, one history a seed: users submit, cancel, hold, change; nodes are cut
+// off, crash, lose their executor; leaders die or go on though they were deposed; messages come twice. An auditor watches.
+// Then the faults stop, and everything has to come to its end.
+func TestHistories(t *testing.T) {
+	first, n := uint64(1), uint64(*seeds)
+	if testing.Short() {
+		n = min(n, 15)
+	}
+	if *seed != 0 {
+		first, n = *seed, 1
+	}
+	placed, voids := 0, 0
+	for s := first; s < first+n; s++ {
+		a, err := history(s)
+		if err != nil {
+			t.Fatalf("seed %d (go test ./scheduler/sim -run Histories -seed %d): %v", s, s, err)
+		}
+		placed += a.placed
+		voids += a.voids
+	}
+	t.Logf("%d histories, %d placements, %d void facts and intents", n, placed, voids)
+	if *seed == 0 && placed < int(n)*10 {
+		t.Fatalf("%d placements in %d histories: nothing is tested", placed, n)
+	}
+}
+
+// randomConfig is a cluster of two to six nodes of one or two kinds, in one to three partitions.
+func (w *World) randomConfig() *events.Config {
+	r := w.rng
+	c := &events.Config{
+		Cluster: "random", KillWaitS: uint32(r.IntN(40)), SelectCore: r.IntN(3) > 0, SelectMemory: r.IntN(4) > 0, DefMemPerCpuMib: uint64(r.IntN(2) * 200),
+		Backfill: r.IntN(5) > 0, JobRequeue: r.IntN(4) > 0, NodeTimeoutS: 30 + uint32(r.IntN(60)), ReturnToServiceN: 1, MinJobAgeS: 60 + uint32(r.IntN(600)),
+		OverTimeLimitS: uint32(r.IntN(2) * 30),
+	}
+	threads := uint32(1 + r.IntN(2))
+	def := &events.NodeDef{Names: fmt.Sprintf("n[1-%d]", 2+r.IntN(3)), Sockets: 1, ThreadsPerCore: threads, CoresPerSocket: uint32(2 + r.IntN(7)), MemoryMib: 4000, Weight: 1 + uint32(r.IntN(2))}
+	if r.IntN(2) == 0 {
+		def.Gres = []*events.GresDef{{Name: "gpu", Type: "a100", Count: 1 + uint64(r.IntN(4))}}
+	}
+	c.Nodes = append(c.Nodes, def)
+	if r.IntN(2) == 0 {
+		c.Nodes = append(c.Nodes, &events.NodeDef{Names: "m[1-2]", Sockets: 1, ThreadsPerCore: 1, CoresPerSocket: uint32(1 + r.IntN(16)), MemoryMib: 8000, Weight: 1,
+			Features: []string{"big"}, Gres: []*events.GresDef{{Name: "gpu", Type: "v100", Count: 2}}})
+	}
+	c.Partitions = append(c.Partitions, &events.PartitionDef{Name: "batch", Nodes: "ALL", Default: true, MaxTimeS: 7200, DefaultTimeS: 600, MaxNodes: events.Unlimited, PriorityTier: 1})
+	if r.IntN(2) == 0 {
+		c.Partitions = append(c.Partitions, &events.PartitionDef{Name: "fast", Nodes: "n[1-2]", MaxTimeS: 1200, DefaultTimeS: 60, MaxNodes: events.Unlimited, PriorityTier: 1 + uint32(r.IntN(2))})
+	}
+	if r.IntN(3) == 0 {
+		c.Partitions = append(c.Partitions, &events.PartitionDef{Name: "whole", Nodes: "n[1-2]", MaxTimeS: 1200, DefaultTimeS: 60, MaxNodes: 1, PriorityTier: 1, Oversubscribe: "EXCLUSIVE"})
+	}
+	return c
+}
+
+func history(seed uint64) (*auditor, error) {
+	w := New(Options{Seed: seed, Controllers: 3, MinDelay: Millisecond, MaxDelay: 2 * Second})
+	a := newAuditor(w)
+	h := &happenings{World: w, a: a}
+	w.Intent(author(0), events.Verb_CONFIGURE, w.randomConfig())
+	w.Advance(10 * Second)
+	rate := 20 + w.rng.IntN(400)
+	w.chaos = func() {
+		if w.rng.IntN(rate) == 0 {
+			h.fault()
+		}
+	}
+	for range 60 + w.rng.IntN(100) {
+		h.wish()
+		w.Advance(w.rng.Int64N(30 * Second))
+		if w.err != nil {
+			return a, w.err
+		}
+	}
+	w.chaos = nil
+	return a, h.settle()
+}
+
+// happenings makes things happen at random.
+type happenings struct {
+	*World
+	a   *auditor
+	ids []uint32
+}
+
+func (h *happenings) someID() uint32 {
+	if len(h.ids) == 0 || h.rng.IntN(20) == 0 {
+		return uint32(h.rng.IntN(200))
+	}
+	return h.ids[len(h.ids)-1-h.rng.IntN(min(len(h.ids), 12))]
+}
+
+func (h *happenings) target() []*events.Target {
+	t := &events.Target{Job: h.someID()}
+	if h.rng.IntN(4) == 0 {
+		t.HasTasks = true
+		t.Tasks = events.WordsOf(uint32(h.rng.IntN(6)), uint32(h.rng.IntN(6)))
+	}
+	return []*events.Target{t}
+}
+
+func (h *happenings) wish() {
+	r := h.rng
+	who := author([]uint32{1000, 1000, 1000, 1001, 0}[r.IntN(5)])
+	switch k := r.IntN(40); {
+	case k < 24:
+		_, id := h.Intent(who, events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{h.spec()}})
+		h.ids = append(h.ids, id)
+	case k < 28:
+		h.Intent(who, events.Verb_CANCEL, &events.Cancel{Targets: h.target(), Signal: []int32{0, 0, 0, 9, 10}[r.IntN(5)]})
+	case k < 30:
+		h.Intent(who, events.Verb_HOLD, &events.Select{Targets: h.target(), Admin: r.IntN(3) == 0})
+	case k < 32:
+		h.Intent(who, events.Verb_RELEASE, &events.Select{Targets: h.target()})
+	case k < 34:
+		h.Intent(who, events.Verb_REQUEUE, &events.Requeue{Targets: h.target(), Hold: r.IntN(5) == 0})
+	case k < 36:
+		u := &events.UpdateJob{Targets: h.target()}
+		limit, throttle, name := uint32(60*(1+r.IntN(20))), uint32(r.IntN(4)), "renamed"
+		switch r.IntN(4) {
+		case 0:
+			u.TimeLimitS = &limit
+		case 1:
+			u.ArrayThrottle = &throttle
+		case 2:
+			u.Name = &name
+		case 3:
+			u.SetDependencies = true
+			u.Dependencies = []*events.Dependency{{Kind: events.DependencyKind_AFTER_ANY, Job: h.someID()}}
+		}
+		h.Intent(who, events.Verb_UPDATE_JOB, u)
+	case k < 37:
+		h.Intent(author(0), events.Verb_SUSPEND, &events.Select{Targets: h.target()})
+	case k < 38:
+		h.Intent(author(0), events.Verb_RESUME, &events.Select{Targets: h.target()})
+	case k < 39:
+		h.order(events.NodeOrder(1 + r.IntN(4)))
+	default:
+		h.Intent(who, events.Verb_CANCEL, &events.Cancel{Filter: &events.Filter{Users: []string{who.User}, States: []events.JobState{events.JobState_PENDING}}})
+	}
+}
+
+func (h *happenings) order(o events.NodeOrder) {
+	reason := "chance"
+	h.Intent(author(0), events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: h.someNode(), Order: o, Reason: &reason})
+}
+
+func (h *happenings) someNode() string { return h.executors[h.rng.IntN(len(h.executors))].name }
+
+func (h *happenings) spec() *events.JobSpec {
+	r := h.rng
+	s := &events.JobSpec{Name: []string{"a", "b", "c"}[r.IntN(3)], Script: &events.BlobRef{Subject: "blob"}, TimeLimitS: uint32(30 * (1 + r.IntN(20)))}
+	s.Args = append(s.Args, fmt.Appendf(nil, "run=%d", 1+r.IntN(200)))
+	switch r.IntN(10) {
+	case 0:
+		s.Args = append(s.Args, []byte("exit=3"))
+	case 1:
+		s.Args = append(s.Args, []byte("oom"))
+	case 2:
+		s.Args = append(s.Args, []byte("unstartable"))
+	case 3:
+		s.Args = append(s.Args, fmt.Appendf(nil, "trap=%d", r.IntN(60)))
+	}
+	switch r.IntN(6) {
+	case 0:
+		s.Tasks, s.CpusPerTask = uint32(1+r.IntN(8)), uint32(1+r.IntN(3))
+	case 1:
+		s.MinNodes = uint32(1 + r.IntN(3))
+		s.MaxNodes = s.MinNodes + uint32(r.IntN(2))
+	case 2:
+		s.MinNodes, s.Tasks = 2, uint32(2+r.IntN(6))
+		s.MaxNodes = 2
+	case 3:
+		s.TasksPerNode = uint32(1 + r.IntN(3))
+		s.MinNodes = uint32(1 + r.IntN(2))
+	}
+	switch r.IntN(6) {
+	case 0:
+		s.MemPerNodeMib = uint64(100 * (1 + r.IntN(30)))
+	case 1:
+		s.MemPerCpuMib = uint64(50 * (1 + r.IntN(20)))
+	case 2:
+		s.Gres = []*events.Gres{{Name: "gpu", Count: 1 + uint64(r.IntN(2)), Scope: []events.Scope{events.Scope_PER_NODE, events.Scope_PER_JOB, events.Scope_PER_TASK}[r.IntN(3)]}}
+	case 3:
+		s.Exclusive = events.Exclusive(r.IntN(2))
+	}
+	if r.IntN(4) == 0 {
+		s.Partition = []string{"fast", "whole", "batch,fast", "fast,whole"}[r.IntN(4)]
+	}
+	if r.IntN(5) == 0 {
+		s.Array = &events.ArraySpec{MaxRunning: uint32(r.IntN(4))}
+		for i := range uint32(6) {
+			if r.IntN(3) > 0 {
+				w := events.Words(s.Array.Tasks)
+				w.Set(i)
+				s.Array.Tasks = w
+			}
+		}
+	}
+	if r.IntN(3) == 0 {
+		kinds := []events.DependencyKind{events.DependencyKind_AFTER, events.DependencyKind_AFTER_OK, events.DependencyKind_AFTER_NOT_OK, events.DependencyKind_AFTER_ANY, events.DependencyKind_AFTER_CORR, events.DependencyKind_SINGLETON}
+		for range 1 + r.IntN(2) {
+			d := &events.Dependency{Kind: kinds[r.IntN(len(kinds))]}
+			if d.Kind != events.DependencyKind_SINGLETON {
+				d.Job = h.someID()
+				if d.Job == 0 {
+					d.Job = 1
+				}
+				if d.Kind == events.DependencyKind_AFTER {
+					d.DelayMin = uint32(r.IntN(3))
+				}
+			}
+			s.Dependencies = append(s.Dependencies, d)
+		}
+		s.DependencyAny = r.IntN(4) == 0
+		s.KillOnInvalidDependency = r.IntN(3) == 0
+	}
+	switch r.IntN(12) {
+	case 0:
+		s.BeginUs = h.now + r.Int64N(5*Minute)
+	case 1:
+		s.DeadlineUs = h.now + r.Int64N(20*Minute)
+	case 2:
+		s.Hold = true
+	case 3:
+		s.Requeue = events.Choice_CHOICE_NO
+	case 4:
+		s.Nice = int32(r.IntN(100))
+	}
+	return s
+}
+
+func (h *happenings) fault() {
+	node := h.someNode()
+	switch h.rng.IntN(10) {
+	case 0, 1:
+		h.a.trouble[node] = true
+		h.Kill(node)
+		h.after(h.rng.Int64N(3*Minute), func() { h.Restart(node) })
+	case 2, 3:
+		h.a.trouble[node] = true
+		h.Cut(node)
+		h.after(h.rng.Int64N(5*Minute), func() { h.Heal(node) })
+	case 4:
+		h.a.trouble[node] = true
+		h.Crash(node)
+		h.after(h.rng.Int64N(3*Minute), func() { h.Restart(node) })
+	case 5, 6:
+		h.Depose()
+	case 7:
+		h.Halt()
+	case 8, 9:
+		h.Repeat()
+	}
+}
+
+// settle lets the faults end and everything come to its end.
+func (h *happenings) settle() error {
+	for _, x := range h.executors {
+		h.Heal(x.name)
+		h.Restart(x.name)
+	}
+	h.Advance(5 * Minute)
+	if h.leader() == nil {
+		h.controllers[0].dead = false
+		h.controllers[0].takeOver()
+	}
+	h.Intent(author(0), events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: "ALL", Order: events.NodeOrder_NODE_RESUME})
+	h.Advance(Minute)
+	for range 40 {
+		// What is held or can never start is cancelled, what is suspended goes on.
+		waits := 0
+		h.Fold.EachJob(func(j *projections.Job) bool {
+			if !j.Over() || j.Completing {
+				waits++
+			}
+			return true
+		})
+		if waits == 0 {
+			break
+		}
+		var never, paused []*events.Target
+		h.Fold.EachJob(func(j *projections.Job) bool {
+			switch reason := j.PendingReason(h.now); {
+			case j.State == events.JobState_SUSPENDED:
+				paused = append(paused, &events.Target{Job: j.Id})
+			case reason == events.Reason_JOB_HELD_ADMIN, reason == events.Reason_JOB_HELD_USER, reason == events.Reason_DEPENDENCY_NEVER_SATISFIED:
+				never = append(never, &events.Target{Job: j.Id})
+			}
+			return true
+		})
+		for _, o := range h.Outcomes() {
+			if o.Reason == events.Reason_PARTITION_TIME_LIMIT || o.Reason == events.Reason_PARTITION_NODE_LIMIT {
+				never = append(never, &events.Target{Job: o.Job})
+			}
+		}
+		if h.Fold.Counts().Running == 0 && len(never) == 0 && len(paused) == 0 {
+			// Jobs may wait for each other in a circle through "after" of jobs that are there.
+			h.Fold.EachPending(func(j *projections.Job) bool {
+				if j.PendingReason(h.now) == events.Reason_DEPENDENCY {
+					never = append(never, &events.Target{Job: j.Id})
+					return false
+				}
+				return true
+			})
+		}
+		h.Intent(author(0), events.Verb_CANCEL, &events.Cancel{Targets: never})
+		h.Intent(author(0), events.Verb_RESUME, &events.Select{Targets: paused})
+		h.Advance(20 * Minute)
+		if h.err != nil {
+			return h.err
+		}
+	}
+	var stuck []string
+	h.Fold.EachJob(func(j *projections.Job) bool {
+		if !j.Over() || j.Completing {
+			why := ""
+			for _, o := range h.Outcomes() {
+				if o.Job == j.Id {
+					why = o.Reason.Word() + " " + o.Text + fmt.Sprint(o.Blockers)
+				}
+			}
+			stuck = append(stuck, fmt.Sprintf("%s %s (%s, outcome %s, unreported %v) %v", name(j), j.State.Word(), j.PendingReason(h.now).Word(), why, j.Unreported(), j.Spec))
+		}
+		return true
+	})
+	for _, x := range h.executors {
+		for _, r := range x.runs {
+			if !r.over {
+				stuck = append(stuck, fmt.Sprintf("run %d of job %d lives on %s", r.run, r.job, x.name))
+			}
+		}
+	}
+	if len(stuck) > 0 {
+		return fmt.Errorf("%d do not end: %v", len(stuck), stuck[:min(len(stuck), 8)])
+	}
+	for _, n := range h.Fold.Nodes() {
+		if !events.Words(n.CpusUsed).Empty() || n.MemoryUsedMib != 0 || len(n.Jobs) > 0 {
+			return fmt.Errorf("node %s is not free at the end: cpus %s memory %d jobs %v", n.Name, events.Words(n.CpusUsed), n.MemoryUsedMib, n.Jobs)
+		}
+	}
+	again := projections.New()
+	for i := range h.log {
+		m := &h.log[i]
+		again.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data))
+	}
+	if again.Hash() != h.Fold.Hash() {
+		return fmt.Errorf("the log folded again gives another state")
+	}
+	return h.err
+}
