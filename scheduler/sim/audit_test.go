@@ -281,12 +281,14 @@ func (a *auditor) met(j *projections.Job, d *events.Dependency) bool {
 	}
 	good, bad := 0, 0
 	for _, s := range of {
-		switch {
-		case d.Kind == events.DependencyKind_AFTER && !s.began && !s.ended, d.Kind != events.DependencyKind_AFTER && !s.ended:
+		if d.Kind == events.DependencyKind_AFTER && !s.began && !s.ended || d.Kind != events.DependencyKind_AFTER && !s.ended {
 			return false
-		case s.ok:
+		}
+		// A job that ended twice, requeued in between, may have been both.
+		if s.ok {
 			good++
-		case s.bad:
+		}
+		if s.bad {
 			bad++
 		}
 	}
