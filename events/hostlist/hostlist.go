@@ -322,7 +322,7 @@ func joins(s *span, w int) bool {
 	return digits(s.lo, w) == digits(s.lo, s.width) && digits(s.hi, w) == digits(s.hi, s.width)
 }
 
-// Sort orders names as Slurm sorts a host list: by prefix, then by number, then narrow before wide.
+// Sort orders names as Slurm sorts a host list: by prefix, then narrow numbers before wide ones, then by number.
 func Sort(hosts []string) {
 	type key struct {
 		prefix string
@@ -338,10 +338,10 @@ func Sort(hosts []string) {
 			return a.prefix < b.prefix
 		case a.num != b.num:
 			return !a.num
-		case a.n != b.n:
-			return a.n < b.n
+		case a.width != b.width:
+			return a.width < b.width
 		}
-		return a.width < b.width
+		return a.n < b.n
 	})
 }
 

@@ -122,9 +122,13 @@ func split(seconds int64) (d, h, m, s int64) {
 	return seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60
 }
 
-// CPUTime prints microseconds of CPU time as sacct does: `00:00.012` under an hour, then `01:02:03` and `1-02:03:04`.
+// CPUTime prints microseconds of CPU time as sacct does: `00:00.012` under an hour, then `01:02:03` and `1-02:03:04`; no time
+// is `00:00:00`.
 func CPUTime(us uint64) string {
 	seconds := int64(us / 1e6)
+	if us < 1000 {
+		return "00:00:00"
+	}
 	if seconds < 3600 {
 		return fmt.Sprintf("%02d:%02d.%03d", seconds/60, seconds%60, us/1000%1000)
 	}

@@ -142,6 +142,9 @@ func (j Job) limit() uint32 {
 // start is when it started, or is expected to, 0 if that is not known.
 func (j Job) start() int64 {
 	if !j.pending() {
+		if j.GetStartUs() == 0 { // it ended before it started
+			return j.GetEndUs()
+		}
 		return j.GetStartUs()
 	}
 	if n := j.Outcome.GetStartUs(); n != 0 {

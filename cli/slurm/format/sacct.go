@@ -1,0 +1,448 @@
+package format
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"stint/cli/slurm"
+	"stint/events"
+	"stint/events/tres"
+	"stint/ledger/rows"
+)
+
+// Account is a row of sacct: a run of a job, or (Step not nil) one step of it.
+type Account struct {
+	Job     *rows.JobRow
+	Step    *rows.StepRow
+	Context *AccountContext
+}
+
+// AccountContext is what the rows of one answer of sacct have in common.
+type AccountContext struct {
+	Context
+	Unit tres.Unit // --units and --noconvert
+}
+
+// Accounts makes rows of records: the job's, then those of its steps.
+func Accounts(records []*rows.Record, c *AccountContext) []Account {
+	var list []Account
+	for _, r := range records {
+		if !r.GetStepsOnly() {
+			list = append(list, Account{Job: r.GetJob(), Context: c})
+		}
+		for _, s := range r.GetSteps() {
+			list = append(list, Account{Job: r.GetJob(), Step: s, Context: c})
+		}
+	}
+	return list
+}
+
+// AccountField is a column of sacct.
+type AccountField struct {
+	Name  string
+	Width int // negative: to the left
+	Since slurm.Release
+	Until slurm.Release
+	Value func(Account) string
+}
+
+// Table is the columns of a call of sacct.
+type Table struct{ columns []tableColumn }
+
+type tableColumn struct {
+	field *AccountField
+	width int
+	left  bool
+}
+
+// removedFields are names that Slurm has dropped, and what took their place.
+var removedFields = map[string]string{"allocgres": "AllocTRES", "reqgres": "ReqTRES"}
+
+// AccountTable reads the value of -o: `NAME[%[-]WIDTH],…`, in any case; ALL is every column.
+func AccountTable(format string, r slurm.Release) (Table, error) {
+	var t Table
+	for _, part := range strings.FieldsFunc(format, func(c rune) bool { return c == ',' || c == ' ' }) {
+		name, spec, sized := strings.Cut(part, "%")
+		if strings.EqualFold(name, "ALL") {
+			for i := range AccountFields {
+				if f := &AccountFields[i]; f.in(r) {
+					t.columns = append(t.columns, newColumn(f))
+				}
+			}
+			continue
+		}
+		var field *AccountField
+		var names []string
+		for i := range AccountFields {
+			f := &AccountFields[i]
+			names = append(names, f.Name)
+			if strings.EqualFold(f.Name, name) && f.in(r) {
+				field = f
+			}
+		}
+		if field == nil {
+			if instead, gone := removedFields[strings.ToLower(name)]; gone {
+				return t, &slurm.Failure{Text: fmt.Sprintf("%s has been removed, please use %s", name, instead), Exit: slurm.ExitFailed}
+			}
+			text := fmt.Sprintf("Invalid field requested: %q", name)
+			if near, ok := slurm.Nearest(strings.ToLower(name), lower(names)); ok {
+				text += "; did you mean " + near + "?"
+			}
+			return t, &slurm.Failure{Text: text, Exit: slurm.ExitFailed}
+		}
+		c := newColumn(field)
+		if sized {
+			n, err := strconv.Atoi(spec)
+			if err != nil || n > maxWidth || n < -maxWidth {
+				return t, &slurm.Failure{Text: fmt.Sprintf("%q is not a width: write %s%%20, or %s%%-20 to set it to the left", spec, field.Name, field.Name), Exit: slurm.ExitFailed}
+			}
+			c.width, c.left = abs(n), n < 0
+		}
+		if t.columns = append(t.columns, c); len(t.columns) > maxColumns {
+			return t, &slurm.Failure{Text: fmt.Sprintf("more than %d columns", maxColumns), Exit: slurm.ExitFailed}
+		}
+	}
+	if len(t.columns) == 0 {
+		return t, &slurm.Failure{Text: "no column is asked for", Exit: slurm.ExitFailed}
+	}
+	return t, nil
+}
+
+func newColumn(f *AccountField) tableColumn { return tableColumn{f, abs(f.Width), f.Width < 0} }
+
+func abs(n int) int {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+func (f *AccountField) in(r slurm.Release) bool {
+	return (f.Since == 0 || r >= f.Since) && (f.Until == 0 || r <= f.Until)
+}
+
+// Head is the lines of headings: names and dashes, or names alone where fields are separated.
+func (t Table) Head(q *slurm.Sacct) string {
+	if q.Parsable {
+		return t.joined(q, func(c tableColumn) string { return c.field.Name })
+	}
+	var b strings.Builder
+	for _, c := range t.columns {
+		b.WriteString(place(c.field.Name, c.width, !c.left))
+		b.WriteByte(' ')
+	}
+	b.WriteByte('\n')
+	for _, c := range t.columns {
+		b.WriteString(strings.Repeat("-", c.width))
+		b.WriteByte(' ')
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// Row is the line of one row. What does not fit ends in a plus.
+func (t Table) Row(q *slurm.Sacct, a Account) string {
+	if q.Parsable {
+		return t.joined(q, func(c tableColumn) string { return c.field.Value(a) })
+	}
+	var b strings.Builder
+	for _, c := range t.columns {
+		v := c.field.Value(a)
+		if c.width > 0 && utf8.RuneCountInString(v) > c.width {
+			v = place(v, c.width-1, false)
+			if c.width == 1 {
+				v = ""
+			}
+			v += "+"
+		}
+		b.WriteString(place(v, c.width, !c.left))
+		b.WriteByte(' ')
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+func (t Table) joined(q *slurm.Sacct, value func(tableColumn) string) string {
+	var b strings.Builder
+	for i, c := range t.columns {
+		if i > 0 {
+			b.WriteString(q.Delimiter)
+		}
+		b.WriteString(value(c))
+	}
+	if q.Trailing {
+		b.WriteString(q.Delimiter)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// AccountFieldNames is what sacct --helpformat prints: four names a line.
+func AccountFieldNames(r slurm.Release) string {
+	var b strings.Builder
+	n := 0
+	for i := range AccountFields {
+		f := &AccountFields[i]
+		if !f.in(r) {
+			continue
+		}
+		if n > 0 {
+			b.WriteString([]string{"\n", " "}[min(n%4, 1)])
+		}
+		fmt.Fprintf(&b, "%-19s", f.Name)
+		n++
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// jobOnly makes a field that steps leave empty.
+func jobOnly(get func(*rows.JobRow) string) func(Account) string {
+	return func(a Account) string {
+		if a.Step != nil {
+			return ""
+		}
+		return get(a.Job)
+	}
+}
+
+// stepOnly makes a field that jobs leave empty.
+func stepOnly(get func(Account) string) func(Account) string {
+	return func(a Account) string {
+		if a.Step == nil {
+			return ""
+		}
+		return get(a)
+	}
+}
+
+func nothing(Account) string { return "" }
+
+func (a Account) start() int64 {
+	if a.Step != nil {
+		return a.Step.GetStartUs()
+	}
+	return a.Job.GetStartUs()
+}
+
+func (a Account) end() int64 {
+	if a.Step != nil {
+		return a.Step.GetEndUs()
+	}
+	return a.Job.GetEndUs()
+}
+
+// elapsed is in seconds, time suspended left out.
+func (a Account) elapsed() int64 {
+	start, end := a.start(), a.end()
+	if start == 0 {
+		return 0
+	}
+	now := a.Context.Clock.Now.UnixMicro()
+	if end == 0 {
+		end = now
+	}
+	us := end - start
+	if a.Step == nil {
+		us -= a.suspended()
+	}
+	return max(us, 0) / 1e6
+}
+
+func (a Account) suspended() int64 {
+	us := a.Job.GetSuspendedUs()
+	if since := a.Job.GetSuspendedSinceUs(); since != 0 && a.Job.GetEndUs() == 0 {
+		us += a.Context.Clock.Now.UnixMicro() - since
+	}
+	return us
+}
+
+func (a Account) alloc() *rows.Tres {
+	if a.Step != nil {
+		return a.Step.GetAlloc()
+	}
+	return a.Job.GetAlloc()
+}
+
+func (a Account) cpus() uint64 {
+	if t := a.alloc(); t != nil {
+		return t.GetCpus()
+	}
+	return a.Job.GetReq().GetCpus()
+}
+
+func (a Account) nodeCount() uint32 {
+	if a.Step != nil {
+		return a.Step.GetNodeCount()
+	}
+	if t := a.Job.GetAlloc(); t != nil {
+		return t.GetNodes()
+	}
+	return a.Job.GetReq().GetNodes()
+}
+
+func (a Account) state() string {
+	if a.Step != nil {
+		return a.Step.GetState().Word()
+	}
+	j := a.Job
+	switch {
+	case j.GetRequeued():
+		return "REQUEUED"
+	case j.GetState() == events.JobState_CANCELLED && j.GetWasCancelled():
+		return fmt.Sprintf("CANCELLED by %d", j.GetCancelledBy())
+	}
+	return j.GetState().Word()
+}
+
+func (a Account) tresText(t *rows.Tres, billing bool) string {
+	if t == nil {
+		return ""
+	}
+	var l tres.List
+	l.Set("cpu", int64(t.GetCpus()))
+	if m := t.GetMemMib(); m > 0 {
+		l.Set("mem", int64(m))
+	}
+	if n := t.GetNodes(); n > 0 {
+		l.Set("node", int64(n))
+	}
+	if b := t.GetBilling(); b > 0 && billing {
+		l.Set("billing", int64(b))
+	}
+	for _, g := range t.GetGres() {
+		addGres(&l, g.GetName(), g.GetType(), int64(g.GetCount()))
+	}
+	return l.Alphabetical(a.Context.Unit)
+}
+
+func (a Account) time(us int64, none string) string { return a.Context.Clock.Time(us, none) }
+
+// startText is when it started; a job that was cancelled before shows its end.
+func (a Account) startText() string {
+	if a.start() == 0 && a.Step == nil && a.Job.GetState().Final() {
+		return a.time(a.end(), "None")
+	}
+	return a.time(a.start(), "Unknown")
+}
+
+func (a Account) exitCode() string {
+	if a.Step != nil {
+		if a.Step.GetUnseen() {
+			return ""
+		}
+		return fmt.Sprintf("%d:%d", a.Step.GetExitCode(), a.Step.GetExitSignal())
+	}
+	return fmt.Sprintf("%d:%d", a.Job.GetExitCode(), a.Job.GetExitSignal())
+}
+
+func (a Account) label(raw bool) string {
+	s := rows.LabelCut(a.Job, a.Context.BitstrLen)
+	if raw {
+		s = rows.RawLabel(a.Job)
+	}
+	if a.Step != nil {
+		s += "." + events.StepName(a.Step.GetStep())
+	}
+	return s
+}
+
+// Peaks: a value, the node and the task where it was seen; nothing was measured if there is none.
+type peak func(*rows.StepRow) *rows.Peak
+
+func (p peak) value(print func(Account, uint64) string) func(Account) string {
+	return stepOnly(func(a Account) string {
+		v := p(a.Step)
+		if v == nil {
+			return ""
+		}
+		return print(a, v.GetValue())
+	})
+}
+
+func (p peak) node() func(Account) string {
+	return stepOnly(func(a Account) string { return p(a.Step).GetNode() })
+}
+
+func (p peak) task() func(Account) string {
+	return stepOnly(func(a Account) string {
+		v := p(a.Step)
+		if v == nil {
+			return ""
+		}
+		return u32(v.GetTask())
+	})
+}
+
+func kib(a Account, n uint64) string { return tres.Format(float64(n), 'K', a.Context.Unit) }
+
+// disk prints bytes in MiB, as the real sacct has it.
+func disk(a Account, n uint64) string {
+	if n == 0 {
+		return "0"
+	}
+	return tres.Format(float64(n)/(1<<20), 'M', a.Context.Unit)
+}
+
+func plainCount(_ Account, n uint64) string { return strconv.FormatUint(n, 10) }
+
+func longCPU(_ Account, us uint64) string { return Long(int64(us / 1e6)) }
+
+// measured makes a field of a sum that is shown only if anything was measured.
+func measured(get func(*rows.StepRow) uint64, print func(Account, uint64) string) func(Account) string {
+	return stepOnly(func(a Account) string {
+		if a.Step.GetMaxRssKib() == nil && a.Step.GetSamples() == 0 {
+			return ""
+		}
+		return print(a, get(a.Step))
+	})
+}
+
+// over divides a sum by the number of tasks.
+func over(get func(*rows.StepRow) uint64) func(*rows.StepRow) uint64 {
+	return func(s *rows.StepRow) uint64 { return get(s) / uint64(max(s.GetTasks(), 1)) }
+}
+
+func (a Account) cpuTime() (user, system uint64) {
+	if a.Step != nil {
+		return a.Step.GetUserUs(), a.Step.GetSystemUs()
+	}
+	return a.Job.GetUserUs(), a.Job.GetSystemUs()
+}
+
+// usageText is the parts of TRESUsageIn…, in the order of their names.
+func usageText(cpu, readBytes, memKib, pages, vmKib uint64) string {
+	return fmt.Sprintf("cpu=%s,energy=0,fs/disk=%d,mem=%dK,pages=%d,vmem=%dK", Long(int64(cpu/1e6)), readBytes, memKib, pages, vmKib)
+}
+
+func usage(get func(*rows.StepRow) string) func(Account) string {
+	return stepOnly(func(a Account) string {
+		if a.Step.GetMaxRssKib() == nil && a.Step.GetSamples() == 0 {
+			return "energy=0"
+		}
+		return get(a.Step)
+	})
+}
+
+// usageAt is where peaks were seen, by node or by task.
+func usageAt(get func(*rows.Peak) string) func(Account) string {
+	return stepOnly(func(a Account) string {
+		s := a.Step
+		var terms []string
+		for _, p := range []struct {
+			name string
+			peak *rows.Peak
+		}{{"cpu", s.GetMinCpuUs()}, {"fs/disk", s.GetMaxRead()}, {"mem", s.GetMaxRssKib()}, {"pages", s.GetMaxPages()}, {"vmem", s.GetMaxVmKib()}} {
+			if p.peak != nil {
+				terms = append(terms, p.name+"="+get(p.peak))
+			}
+		}
+		return strings.Join(terms, ",")
+	})
+}
+
+func outUsage(get func(*rows.StepRow) uint64) func(Account) string {
+	return usage(func(s *rows.StepRow) string { return fmt.Sprintf("energy=0,fs/disk=%d", get(s)) })
+}
