@@ -26,6 +26,8 @@ type World struct {
 	Dir     string   // working directory, absolute; "" if it is gone
 	Now     time.Time
 	State   string // directory of the cluster
+
+	conn *wire.Conn
 }
 
 // Process is the world of this process.
