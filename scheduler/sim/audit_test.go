@@ -6,6 +6,7 @@ import (
 
 	"stint/events"
 	"stint/projections"
+	"stint/scheduler/cycle"
 )
 
 // auditor watches a world and fails it when something happens that must not. What it knows it has seen itself: processes
@@ -108,7 +109,7 @@ func (a *auditor) folded(m *Message, e *events.Event, v projections.Verdict, cha
 		for _, void := range v.Void {
 			what := "the message"
 			if void.Index >= 0 {
-				what = FactText(c.Facts[void.Index])
+				what = cycle.Describe(c.Facts[void.Index], Epoch)
 			}
 			a.w.fail("the leader decided what is void: %s: %s %s", what, void.Why, void.More)
 		}

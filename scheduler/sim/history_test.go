@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"testing"
 
 	"stint/events"
 	"stint/projections"
+	"stint/scheduler/replay"
 )
 
 var (
@@ -362,5 +364,24 @@ func (h *happenings) settle() error {
 	if again.Hash() != h.Fold.Hash() {
 		return fmt.Errorf("the log folded again gives another state")
 	}
-	return h.err
+	if h.err != nil {
+		return h.err
+	}
+	report, err := replay.Verify(context.Background(), func(_ context.Context, fn func(replay.Message) error) error {
+		for _, m := range h.log {
+			if err := fn(replay.Message(m)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, replay.Options{})
+	switch {
+	case err != nil:
+		return err
+	case report.First != nil:
+		return fmt.Errorf("the log does not hold: %v", report.First)
+	case report.Derived != report.Cycles || report.Derived == 0:
+		return fmt.Errorf("of %d cycles %d were derived", report.Cycles, report.Derived)
+	}
+	return nil
 }

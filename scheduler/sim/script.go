@@ -10,6 +10,7 @@ import (
 	"stint/events/hostlist"
 	"stint/events/idset"
 	"stint/projections"
+	"stint/scheduler/cycle"
 )
 
 // Script drives a world by lines of text, one command each, and writes down what came of it. The commands:
@@ -524,23 +525,20 @@ func (s *Script) job(id uint32) {
 		line += " end " + since(j.EndUs)
 	}
 	if j.Allocation != nil {
-		line += " on " + allocation(j.Allocation)
+		line += " on " + cycle.DescribeAllocation(j.Allocation)
 	}
 	s.print("%s priority %d", line, j.Priority)
 }
 
-// allocation writes who got what, node group by node group.
-func allocation(a *events.Allocation) string {
-	var parts []string
-	for _, sh := range a.GetShares() {
-		text := fmt.Sprintf("%s[cpus %s", hostlist.Compress(sh.Nodes), events.Words(sh.Cpus))
-		if sh.MemoryMib > 0 {
-			text += fmt.Sprintf(" mem %d", sh.MemoryMib)
+// facts writes what leaders decided since it was last asked.
+func (s *Script) facts() {
+	for ; s.told < len(s.World.log); s.told++ {
+		m := &s.World.log[s.told]
+		e := events.Decode(m.Seq, m.At, m.Subject, m.Data)
+		for _, f := range e.Sched.GetCycle().GetFacts() {
+			if text := cycle.Describe(f, Epoch); text != "" {
+				s.print("%s %s", since(e.Sched.GetCycle().NowUs), text)
+			}
 		}
-		for _, g := range sh.Gres {
-			text += fmt.Sprintf(" %s:%s %s", g.Name, g.Type, events.Words(g.Ids))
-		}
-		parts = append(parts, fmt.Sprintf("%s tasks %d]", text, sh.Tasks))
 	}
-	return strings.Join(parts, " ")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"stint/events"
+	"stint/scheduler/cycle"
 )
 
 // TestStory prints the decisions of one history: go test ./scheduler/sim -run Story -seed 8.
@@ -18,7 +19,7 @@ func TestStory(t *testing.T) {
 		m := &a.w.log[i]
 		e := events.Decode(m.Seq, m.At, m.Subject, m.Data)
 		for _, f := range e.Sched.GetCycle().GetFacts() {
-			fmt.Fprintf(os.Stdout, "%d %s %s\n", m.Seq, a.w.clock(e.Sched.GetCycle().NowUs), FactText(f))
+			fmt.Fprintf(os.Stdout, "%d %s %s\n", m.Seq, a.w.clock(e.Sched.GetCycle().NowUs), cycle.Describe(f, Epoch))
 		}
 		if e.Sched.GetTerm() != nil {
 			fmt.Fprintf(os.Stdout, "%d term %s\n", m.Seq, e.Sched.GetTerm().Nonce)

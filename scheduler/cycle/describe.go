@@ -1,26 +1,16 @@
-package sim
+package cycle
 
 import (
 	"fmt"
+	"strings"
 
 	"stint/events"
+	"stint/events/hostlist"
 )
 
-// facts writes what leaders decided since it was last asked.
-func (s *Script) facts() {
-	for ; s.told < len(s.World.log); s.told++ {
-		m := &s.World.log[s.told]
-		e := events.Decode(m.Seq, m.At, m.Subject, m.Data)
-		for _, f := range e.Sched.GetCycle().GetFacts() {
-			if text := FactText(f); text != "" {
-				s.print("%s %s", since(e.Sched.GetCycle().NowUs), text)
-			}
-		}
-	}
-}
-
-// FactText writes a decision of the leader in one line; empty for verdicts without content.
-func FactText(f *events.Fact) string {
+// Describe writes a decision in one line, with all that tells it from another; empty for verdicts that all is well. Times are
+// seconds since zero (microseconds).
+func Describe(f *events.Fact, zero int64) string {
 	switch k := f.GetKind().(type) {
 	case *events.Fact_Admitted:
 		return fmt.Sprintf("admitted %d %s priority %d", k.Admitted.Job, k.Admitted.Spec.GetName(), k.Admitted.Priority)
@@ -39,7 +29,7 @@ func FactText(f *events.Fact) string {
 		if p.Backfilled {
 			how = " by backfill"
 		}
-		return fmt.Sprintf("placed %s run %d on %s%s", id, p.Run, allocation(p.Allocation), how)
+		return fmt.Sprintf("placed %s run %d on %s%s", id, p.Run, DescribeAllocation(p.Allocation), how)
 	case *events.Fact_Stopping:
 		return fmt.Sprintf("stopping %d run %d for %s, killed after %d s", k.Stopping.Job, k.Stopping.Run, k.Stopping.Cause, k.Stopping.KillAfterS)
 	case *events.Fact_Ended:
@@ -60,7 +50,7 @@ func FactText(f *events.Fact) string {
 	case *events.Fact_Updated:
 		return fmt.Sprintf("updated %d", k.Updated.Job)
 	case *events.Fact_Requeued:
-		return fmt.Sprintf("requeued %d run %d begins %s", k.Requeued.Job, k.Requeued.Run, since(max(k.Requeued.BeginUs, Epoch)))
+		return fmt.Sprintf("requeued %d run %d begins %s", k.Requeued.Job, k.Requeued.Run, fmt.Sprintf("%+d", (max(k.Requeued.BeginUs, zero)-zero)/second))
 	case *events.Fact_NodeChanged:
 		return fmt.Sprintf("node %s %s", k.NodeChanged.Node, k.NodeChanged.Order)
 	case *events.Fact_Configured:
@@ -77,4 +67,20 @@ func FactText(f *events.Fact) string {
 		return fmt.Sprintf("resumed %d", k.Resumed.Job)
 	}
 	return "a fact of an unknown kind"
+}
+
+// DescribeAllocation writes who got what, node group by node group.
+func DescribeAllocation(a *events.Allocation) string {
+	var parts []string
+	for _, sh := range a.GetShares() {
+		text := fmt.Sprintf("%s[cpus %s", hostlist.Compress(sh.Nodes), events.Words(sh.Cpus))
+		if sh.MemoryMib > 0 {
+			text += fmt.Sprintf(" mem %d", sh.MemoryMib)
+		}
+		for _, g := range sh.Gres {
+			text += fmt.Sprintf(" %s:%s %s", g.Name, g.Type, events.Words(g.Ids))
+		}
+		parts = append(parts, fmt.Sprintf("%s tasks %d]", text, sh.Tasks))
+	}
+	return strings.Join(parts, " ")
 }
