@@ -295,7 +295,7 @@ func (c *Cluster) occupy(name string, share *events.NodeShare, id uint32) {
 	next.MemoryUsedMib += share.GetMemoryMib()
 	next.BusyUs = c.now
 	at, _ := slices.BinarySearch(n.Jobs, id)
-	next.Jobs = slices.Insert(slices.Clone(n.Jobs), at, id)
+	next.Jobs = append(append(append(make([]uint32, 0, len(n.Jobs)+1), n.Jobs[:at]...), id), n.Jobs[at:]...)
 	next.Gres = regres(n.Gres, share.GetGres(), events.Words.Or)
 	c.putNode(n, next)
 }
@@ -311,7 +311,7 @@ func (c *Cluster) vacate(name string, share *events.NodeShare, id uint32) {
 	next.BusyUs = c.now
 	next.Gres = regres(n.Gres, share.GetGres(), events.Words.AndNot)
 	if at, found := slices.BinarySearch(n.Jobs, id); found {
-		next.Jobs = slices.Delete(slices.Clone(n.Jobs), at, at+1)
+		next.Jobs = append(append(make([]uint32, 0, len(n.Jobs)), n.Jobs[:at]...), n.Jobs[at+1:]...)
 	}
 	if n.Removed && len(next.Jobs) == 0 {
 		c.nodes.set(c.epoch, n.Index, nil, 0)

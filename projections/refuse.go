@@ -52,20 +52,26 @@ func (s *state) Refuse(p *events.Placed) *Refusal {
 	case part.def.GetState() == events.PartitionState_PARTITION_INACTIVE_STATE:
 		return refuse(events.Reason_PARTITION_INACTIVE, "partition %s is inactive", p.GetPartition())
 	}
+	var seen map[string]bool
+	count := p.GetAllocation().NodeCount()
+	switch {
+	case count == 0:
+		return refuse(0, "the placement of job %d names no node", j.Id)
+	case count > 1:
+		seen = make(map[string]bool, count)
+	}
 	var refusal *Refusal
-	seen := make(map[string]bool, p.GetAllocation().NodeCount())
 	p.GetAllocation().Each(func(_ int, name string, share *events.NodeShare) bool {
 		if seen[name] {
 			refusal = refuse(0, "node %s is given twice", name)
-		} else {
-			seen[name] = true
-			refusal = s.refuseNode(j, part, name, share)
+			return false
 		}
+		if seen != nil {
+			seen[name] = true
+		}
+		refusal = s.refuseNode(j, part, name, share)
 		return refusal == nil
 	})
-	if refusal == nil && len(seen) == 0 {
-		return refuse(0, "the placement of job %d names no node", j.Id)
-	}
 	return refusal
 }
 
