@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"fmt"
 	"testing"
 
 	"stint/events"
@@ -59,5 +60,29 @@ func TestOneJob(t *testing.T) {
 	}
 	if v := h.c.Voids(); len(v) != 0 {
 		t.Fatalf("void: %v", v)
+	}
+}
+
+// Nobody becomes another, or root, by what they write about themselves on a subject of their own.
+func TestTheSecondDoorVouchesForNobody(t *testing.T) {
+	h := newHistory(t)
+	h.begin("t1")
+	tell := func(subject, user string, uid uint32) *IntentVerdict {
+		h.nonce++
+		h.append(subject, &events.IntentBatch{Intents: []*events.Intent{{
+			Verb: events.Verb_SUBMIT, Nonce: []byte(fmt.Sprintf("%016d", h.nonce)), Ids: 1, Author: &events.Author{User: user, Uid: uid},
+		}}})
+		return h.c.VerdictOf(h.seq, 0)
+	}
+	for _, test := range []struct {
+		user string
+		uid  uint32
+	}{{"web", 0}, {"web", 1000}, {"root", 0}} {
+		if v := tell(events.SubjectIntentUser("web"), test.user, test.uid); v.GetCode() != events.Code_ACCESS_DENIED {
+			t.Errorf("web speaks as %s with uid %d: %v", test.user, test.uid, v)
+		}
+	}
+	if v := tell(events.SubjectIntentHost("web"), "alice", 1000); v != nil || len(h.c.Inbox()) != 1 || h.c.NextID() != 2 {
+		t.Errorf("a host's word for alice: %v, %d intents wait, the next id is %d", v, len(h.c.Inbox()), h.c.NextID())
 	}
 }

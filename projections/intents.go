@@ -29,7 +29,11 @@ func (c *Cluster) intents(e *events.Event) {
 		c.index = i
 		if why := frame(e, intent); why != "" {
 			c.void(i, why)
-			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: events.Code_MALFORMED, Text: why})
+			code := events.Code_MALFORMED
+			if why == voidUnvouched || why == voidAuthor {
+				code = events.Code_ACCESS_DENIED
+			}
+			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: code, Text: why})
 			continue
 		}
 		if first := c.told[string(intent.GetNonce())]; first != nil {
@@ -71,6 +75,10 @@ func frame(e *events.Event, intent *events.Intent) string {
 		return voidIDs
 	case intent.GetAuthor() == nil, e.Author == events.AuthorUser && intent.GetAuthor().GetUser() != e.Name:
 		return voidAuthor
+	case e.Author == events.AuthorUser:
+		// The subject vouches for the name, but for the numbers nobody does: whoever holds a credential for it could write
+		// another's user id, or root's. Until an authority says which numbers belong to the name, this door is shut.
+		return voidUnvouched
 	}
 	return ""
 }

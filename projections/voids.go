@@ -41,6 +41,7 @@ const (
 	voidVerb          = "intent with an unknown verb"
 	voidIDs           = "intent that takes a wrong number of ids"
 	voidAuthor        = "intent without an author, or by another author than the subject's"
+	voidUnvouched     = "intent of a user for whose user id no host vouches: submit through the host's agent"
 	voidNotFeasible   = "placement that the state refuses"
 	voidNothingWanted = "change without content"
 )
