@@ -2,4 +2,10 @@
 // everything it knows in an event log. The name it is called by decides what it does; see package cli.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"stint/cli"
+)
+
+func main() { os.Exit(cli.Main(os.Args)) }

@@ -197,3 +197,12 @@ func readSmall(name string) ([]byte, error) {
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, 64<<10))
 }
+
+// clusterName is the cluster's, "" if nobody can tell it now.
+func (w *World) clusterName(c *wire.Conn) string {
+	a, err := c.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
+	if err != nil {
+		return ""
+	}
+	return a.GetConfig().GetConfig().GetCluster()
+}

@@ -63,6 +63,7 @@ type Cluster struct {
 	Virtual  bool     `json:"virtual,omitempty"`   // the nodes share this machine and need not have what they say
 	ConfFile string   `json:"conf_file,omitempty"` // absolute path of slurm.conf
 	Compat   string   `json:"compat,omitempty"`
+	Under    string   `json:"under,omitempty"` // directory of control groups in which the nodes' trees are made
 	Options  Options  `json:"options"`
 }
 

@@ -106,7 +106,13 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		nats.Timeout(tryTime),
 		nats.PermissionErrOnSubscribe(true),
 		nats.ErrorHandler(b.asyncError),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { b.tell(bus.Status{State: bus.Down, Err: err}) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			select {
+			case <-b.closed: // Close did it: nothing is lost
+			default:
+				b.tell(bus.Status{State: bus.Down, Err: err})
+			}
+		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { b.tell(up(nc)) }),
 		nats.ClosedHandler(func(*nats.Conn) { b.tell(bus.Status{State: bus.Closed, Err: bus.ErrClosed}) }),
 	}

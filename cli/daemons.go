@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/urfave/cli/v2"
+)
+
+// daemonCommands are the daemons, each by itself: `stint up` runs them, and so does a site that keeps them apart.
+func daemonCommands() []*cli.Command {
+	daemon := func(name, usage, example string, run func(ctx context.Context, h *host) error) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: usage, Category: "DAEMONS, EACH BY ITSELF",
+			Description: "It works until it is told to stop by SIGTERM. What it needs to know is in the directory of the cluster, which `stint up` made.\n\nExample: " + example,
+			Flags:       daemonFlags(),
+			Action: func(c *cli.Context) error {
+				h, ctx, err := daemonOf(c, name)
+				if err != nil {
+					return err
+				}
+				return run(ctx, h)
+			},
+		}
+	}
+	perNode := func(name, usage string, run func(ctx context.Context, h *host, node string) error) *cli.Command {
+		cmd := daemon(name, usage, "stint "+name+" --node n1", nil)
+		cmd.Flags = append(cmd.Flags, &cli.StringFlag{Name: "node", Usage: "the `NAME` of the node", Required: true})
+		cmd.Action = func(c *cli.Context) error {
+			h, ctx, err := daemonOf(c, name)
+			if err != nil {
+				return err
+			}
+			return run(ctx, h, c.String("node"))
+		}
+		return cmd
+	}
+	return []*cli.Command{
+		daemon("bus", "the log: an embedded NATS server with JetStream", "stint bus --dir /var/lib/stint", func(ctx context.Context, h *host) error {
+			s, err := h.startBus(ctx)
+			if err != nil {
+				return err
+			}
+			h.log.Info("serving", "url", s.URL(), "synced", s.Synced())
+			<-ctx.Done()
+			s.Stop()
+			return nil
+		}),
+		daemon("controller", "folds the log, answers questions, decides while it leads", "stint controller", func(ctx context.Context, h *host) error {
+			return h.runController(ctx, nil)
+		}),
+		daemon("agent", "the socket that this host's commands speak to", "stint agent", func(ctx context.Context, h *host) error {
+			return h.runAgent(ctx, nil)
+		}),
+		daemon("ledger", "follows the log into the tables of accounting", "stint ledger", func(ctx context.Context, h *host) error {
+			return h.runLedger(ctx, nil)
+		}),
+		perNode("executor", "one node's link to the log: runs what the log says should run there", func(ctx context.Context, h *host, node string) error {
+			return h.runExecutor(ctx, node)
+		}),
+		perNode("supervisor", "the parent of one node's job steps", func(ctx context.Context, h *host, node string) error {
+			return h.runSupervisor(ctx, node)
+		}),
+	}
+}
+
+func daemonFlags() []cli.Flag {
+	return []cli.Flag{
+		dirFlag(),
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log every decision"},
+		&cli.BoolFlag{Name: "lifeline", Hidden: true, Usage: "end when descriptor 3 is closed"},
+	}
+}
+
+func daemonOf(c *cli.Context, name string) (*host, context.Context, error) {
+	if c.NArg() > 0 {
+		return nil, nil, fmt.Errorf("%s takes no argument %q", name, c.Args().First())
+	}
+	dir, err := homeOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx := c.Context
+	if c.Bool("lifeline") {
+		ctx = heed(ctx)
+	}
+	log := logger(os.Stderr, c.Bool("verbose")).With("daemon", name)
+	slog.SetDefault(log)
+	h, err := openHost(dir, log)
+	return h, ctx, err
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"stint/cli/commands"
+)
+
+// program returns what the Slurm names are to be linked to: the light client if it lies beside this program, else this
+// program itself.
+func program() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(self); err == nil {
+		self = resolved
+	}
+	light := filepath.Join(filepath.Dir(self), "stint-cli")
+	if info, err := os.Stat(light); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		return light, nil
+	}
+	return self, nil
+}
+
+// link makes the Slurm names in dir point to this installation.
+func link(dir string) error {
+	target, err := program()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory for the links: %w", err)
+	}
+	for _, name := range commands.Names() {
+		path := filepath.Join(dir, name)
+		old, err := os.Readlink(path)
+		switch {
+		case err == nil && old == target:
+			continue
+		case err == nil:
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			return fmt.Errorf("%s is there and is not a link: move it away first", path)
+		}
+		fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+		if err := os.Symlink(target, fresh); err != nil {
+			return err
+		}
+		if err := os.Rename(fresh, path); err != nil {
+			os.Remove(fresh)
+			return err
+		}
+	}
+	return nil
+}
+
+func linksCommand() *cli.Command {
+	return &cli.Command{
+		Name: "links", Usage: "put links with Slurm's command names into a directory", ArgsUsage: "DIR",
+		Category:    "RUNNING A CLUSTER",
+		Description: "The names are " + strings.Join(commands.Names(), ", ") + ".\n\nExample: stint links /usr/local/bin",
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return errors.New("say into which directory: stint links /usr/local/bin")
+			}
+			return link(c.Args().First())
+		},
+	}
+}
+
+func envCommand() *cli.Command {
+	return &cli.Command{
+		Name: "env", Usage: "print shell commands that put Slurm's command names on PATH", Flags: []cli.Flag{dirFlag()},
+		Category:    "RUNNING A CLUSTER",
+		Description: "Example: eval \"$(stint env)\"",
+		Action: func(c *cli.Context) error {
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			bin, err := binDir(string(dir))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.App.Writer, "export STINT_DIR=%s\nexport PATH=%s:\"$PATH\"\n", quote(string(dir)), quote(bin))
+			return nil
+		},
+	}
+}
+
+// binDir returns a directory with the links: in the cluster's own if it may be written, else one of the user's.
+func binDir(dir string) (string, error) {
+	bin := filepath.Join(dir, "bin")
+	err := link(bin)
+	if err == nil {
+		return bin, nil
+	}
+	if _, there := os.Stat(filepath.Join(bin, "sbatch")); there == nil {
+		return bin, nil
+	}
+	cache, cerr := os.UserCacheDir()
+	if cerr != nil {
+		return "", err
+	}
+	bin = filepath.Join(cache, "stint", "bin")
+	return bin, link(bin)
+}
+
+// quote writes a word as a shell reads it back.
+func quote(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:,@%=", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "completion", Usage: "print completion for a shell", ArgsUsage: "bash|zsh|fish", Category: "RUNNING A CLUSTER",
+		Description: "Example: source <(stint completion bash)",
+		Action: func(c *cli.Context) error {
+			switch c.Args().First() {
+			case "bash":
+				fmt.Fprint(c.App.Writer, `_stint() {
+  local words=("${COMP_WORDS[@]:0:COMP_CWORD}")
+  COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o bashdefault -o default -F _stint stint
+`)
+			case "zsh":
+				fmt.Fprint(c.App.Writer, `#compdef stint
+_stint() {
+  local -a opts
+  opts=("${(@f)$(${words[@]:0:#words[@]-1} --generate-bash-completion 2>/dev/null)}")
+  _describe 'stint' opts || _files
+}
+compdef _stint stint
+`)
+			case "fish":
+				text, err := c.App.ToFishCompletion()
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(c.App.Writer, text)
+			default:
+				return errors.New("say for which shell: stint completion bash, zsh or fish")
+			}
+			return nil
+		},
+	}
+}

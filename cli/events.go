@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"stint/cli/wire"
+	"stint/ledger/rows"
+)
+
+func eventsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "events", Usage: "tell the story of a job, or of the cluster, from the log", ArgsUsage: "[JOB]", Category: "JOBS AND THEIR STORY",
+		Description: "Who did what, when and why, one line each, in the order of the log.\n\nExamples: stint events 81_5\n          stint events --follow\n          stint events 81 --json",
+		Flags: []cli.Flag{
+			dirFlag(),
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as more happens"},
+			&cli.BoolFlag{Name: "json", Usage: "print the facts themselves, one JSON object a line"},
+			&cli.BoolFlag{Name: "void", Usage: "only what had no effect, and why"},
+			&cli.Uint64Flag{Name: "after", Usage: "begin behind this `SEQUENCE` of the log"},
+		},
+		Action: func(c *cli.Context) error {
+			story := &rows.AskStory{AfterSeq: c.Uint64("after"), Raw: c.Bool("json")}
+			if c.NArg() > 1 {
+				return errors.New("events takes one job")
+			}
+			if c.NArg() == 1 {
+				if err := parseJob(c.Args().First(), story); err != nil {
+					return err
+				}
+			}
+			dir, err := dirOf(c)
+			if err != nil {
+				return err
+			}
+			conn, err := wire.Dial(string(dir))
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			return tell(c, conn, story)
+		},
+	}
+}
+
+// parseJob reads 81 or 81_5.
+func parseJob(text string, s *rows.AskStory) error {
+	id, task, array := strings.Cut(text, "_")
+	job, err := strconv.ParseUint(id, 10, 32)
+	if err == nil && array {
+		var n uint64
+		n, err = strconv.ParseUint(task, 10, 32)
+		s.Task, s.HasTask = uint32(n), true
+	}
+	if err != nil || job == 0 {
+		return fmt.Errorf("%q is not a job: write its id, 81, or that of an array task, 81_5", text)
+	}
+	s.Job = uint32(job)
+	return nil
+}
+
+func tell(c *cli.Context, conn *wire.Conn, story *rows.AskStory) error {
+	follow, told := c.Bool("follow"), false
+	for c.Context.Err() == nil {
+		if follow && told {
+			story.WaitMs = 30_000
+		}
+		a, err := conn.Account(&rows.Ask{What: &rows.Ask_Story{Story: story}})
+		if err != nil {
+			return err
+		}
+		for _, l := range a.Story {
+			if c.Bool("void") && !l.Void {
+				continue
+			}
+			if err := printStory(c.App.Writer, l, c.Bool("json")); err != nil {
+				return nil // nobody reads any more
+			}
+		}
+		end := len(a.Story) == 0 || a.StorySeq == 0 || a.StorySeq == story.AfterSeq
+		if len(a.Story) == 0 && !told && !follow && story.Job != 0 && story.AfterSeq == 0 {
+			return fmt.Errorf("the log knows no job %d", story.Job)
+		}
+		if a.StorySeq > story.AfterSeq {
+			story.AfterSeq = a.StorySeq
+		}
+		told = true
+		if end && !follow {
+			return nil
+		}
+	}
+	return nil
+}
+
+func printStory(w io.Writer, l *rows.StoryLine, raw bool) error {
+	if raw {
+		data, err := json.Marshal(storyJSON{
+			Seq: l.Seq, Index: l.Index, At: time.UnixMicro(l.AtUs).UTC().Format("2006-01-02T15:04:05.000000Z"), Subject: l.Subject, Job: l.Job, Label: l.Label,
+			Kind: l.Kind, Who: l.Who, What: l.What, Why: l.Why, Node: l.Node, Void: l.Void, Fact: json.RawMessage(orNull(l.Raw)),
+		})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "%s\n", data)
+		return err
+	}
+	why := l.Why
+	if why != "" {
+		why = " (" + why + ")"
+	}
+	void := ""
+	if l.Void {
+		void = "void: "
+	}
+	label := l.Label
+	if label == "" && l.Job != 0 {
+		label = strconv.FormatUint(uint64(l.Job), 10)
+	}
+	_, err := fmt.Fprintf(w, "%8d  %s  %-10s %-12s %-18s %s%s%s\n", l.Seq, time.UnixMicro(l.AtUs).Format("2006-01-02T15:04:05.000"), label, l.Kind, l.Who, void, l.What, why)
+	return err
+}
+
+func orNull(s string) string {
+	if s == "" {
+		return "null"
+	}
+	return s
+}
+
+type storyJSON struct {
+	Seq     uint64          `json:"seq"`
+	Index   uint32          `json:"index"`
+	At      string          `json:"at"`
+	Subject string          `json:"subject"`
+	Job     uint32          `json:"job,omitempty"`
+	Label   string          `json:"label,omitempty"`
+	Kind    string          `json:"kind"`
+	Who     string          `json:"who,omitempty"`
+	What    string          `json:"what"`
+	Why     string          `json:"why,omitempty"`
+	Node    string          `json:"node,omitempty"`
+	Void    bool            `json:"void,omitempty"`
+	Fact    json.RawMessage `json:"fact"`
+}

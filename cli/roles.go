@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"stint/cli/agent"
+	"stint/cli/site"
+	"stint/events"
+	"stint/events/bus"
+	"stint/events/bus/jet"
+	"stint/events/bus/server"
+	"stint/executor"
+	"stint/executor/supervisor"
+	"stint/ledger"
+	"stint/scheduler"
+)
+
+// host is one host's part of a cluster: what its daemons need to find each other.
+type host struct {
+	dir     site.Dir
+	cluster *site.Cluster
+	log     *slog.Logger
+	several bool // daemons in this process
+}
+
+// open reads what `stint up` wrote into dir.
+func openHost(dir site.Dir, log *slog.Logger) (*host, error) {
+	c, err := dir.Load()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no cluster was ever made in %s; `stint up --dir %s` makes one", dir, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &host{dir: dir, cluster: c, log: log}, nil
+}
+
+// named is the log of one of several daemons in this process.
+func (h *host) named(daemon string) *slog.Logger {
+	if !h.several {
+		return h.log
+	}
+	return h.log.With("daemon", daemon)
+}
+
+// hostName is this host's, as its agent's subject has it.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name
+}
+
+// roles are the credentials that the daemons of this host need.
+func (h *host) roles() []bus.Role {
+	out := []bus.Role{{Kind: bus.Admin}, {Kind: bus.Controller}, {Kind: bus.Ledger}, {Kind: bus.Agent, Name: events.Token(hostName())}}
+	for _, n := range h.cluster.Nodes {
+		out = append(out, bus.Role{Kind: bus.Executor, Name: events.Token(n)})
+	}
+	return out
+}
+
+// startBus starts the embedded server, makes the streams, and writes down where it listens. It returns a function that
+// stops it.
+func (h *host) startBus(ctx context.Context) (*server.Server, error) {
+	keys, err := server.OpenKeys(h.dir.Keys())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range h.roles() {
+		if _, err := keys.Seed(r); err != nil {
+			return nil, err
+		}
+	}
+	s, err := server.Start(server.Options{Dir: h.dir.Bus(), Port: h.port(), Keys: keys, Log: h.named("bus")})
+	if err != nil && h.port() != 0 { // the port of last time is taken by somebody else
+		h.log.Warn("the bus cannot listen where it did", "url", h.cluster.URL, "error", err)
+		s, err = server.Start(server.Options{Dir: h.dir.Bus(), Keys: keys, Log: h.named("bus")})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if h.cluster.URL != s.URL() {
+		h.cluster.URL = s.URL()
+		if err := h.dir.Save(h.cluster); err != nil {
+			s.Stop()
+			return nil, err
+		}
+	}
+	b, err := h.connect(ctx, bus.Role{Kind: bus.Admin}, s)
+	if err == nil {
+		var warnings []string
+		warnings, err = b.Provision(ctx, jet.Layout{Replicas: 1, Synced: s.Synced()})
+		for _, w := range warnings {
+			h.log.Warn(w)
+		}
+		b.Close()
+	}
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// port is the one the bus listened on last, 0 if it never did.
+func (h *host) port() int {
+	var port int
+	fmt.Sscanf(h.cluster.URL, "nats://127.0.0.1:%d", &port)
+	return port
+}
+
+// connect connects as a role, waiting for the bus as long as ctx lasts. s, if not nil, is the server in this process.
+func (h *host) connect(ctx context.Context, role bus.Role, s *server.Server) (*jet.Bus, error) {
+	keys, err := server.OpenKeys(h.dir.Keys())
+	if err != nil {
+		return nil, err
+	}
+	seed, err := server.ReadSeed(keys.Path(role))
+	if err != nil {
+		return nil, err
+	}
+	o := jet.Options{URL: h.cluster.URL, Role: role, Seed: seed, Log: h.named(role.String())}
+	if s != nil {
+		o.Server = s
+	}
+	return jet.Connect(ctx, o)
+}
+
+// with connects as a role and runs fn until it returns.
+func (h *host) with(ctx context.Context, role bus.Role, s *server.Server, fn func(bus.Bus) error) error {
+	b, err := h.connect(ctx, role, s)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return fn(b)
+}
+
+func (h *host) runController(ctx context.Context, s *server.Server) error {
+	return h.with(ctx, bus.Role{Kind: bus.Controller}, s, func(b bus.Bus) error {
+		c, err := scheduler.New(scheduler.Config{
+			Bus: b, Name: fmt.Sprintf("%s-%d", hostName(), os.Getpid()), Dir: h.dir.Controller(), Build: Build(), Log: h.named("controller"),
+		})
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx)
+	})
+}
+
+func (h *host) runAgent(ctx context.Context, s *server.Server) error {
+	return h.with(ctx, bus.Role{Kind: bus.Agent, Name: events.Token(hostName())}, s, func(b bus.Bus) error {
+		c := agent.Config{Bus: b, Host: hostName(), Dir: string(h.dir), Version: Build(), Log: h.named("agent"), Mode: 0o600}
+		if uid := uint32(os.Geteuid()); uid == 0 {
+			c.Mode = 0o666
+		} else {
+			c.Only = &uid
+		}
+		a, err := agent.New(c)
+		if err != nil {
+			return err
+		}
+		return a.Run(ctx)
+	})
+}
+
+func (h *host) runLedger(ctx context.Context, s *server.Server) error {
+	l, err := ledger.Open(h.dir.Ledger(), ledger.Options{Log: h.named("ledger"), Host: hostName()})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return h.with(ctx, bus.Role{Kind: bus.Ledger}, s, func(b bus.Bus) error { return l.Run(ctx, b) })
+}
+
+func (h *host) runExecutor(ctx context.Context, node string) error {
+	return h.with(ctx, bus.Role{Kind: bus.Executor, Name: events.Token(node)}, nil, func(b bus.Bus) error {
+		return executor.Run(ctx, executor.Config{
+			Node: node, Bus: b, StateDir: h.dir.Node(node), Virtual: h.cluster.Virtual,
+			SupervisorSocket: supervisor.SocketPath(h.dir.Node(node)), Version: Build(), Log: h.log.With("node", node),
+		})
+	})
+}
+
+func (h *host) runSupervisor(ctx context.Context, node string) error {
+	c := supervisor.Config{Node: node, StateDir: h.dir.Node(node), Spool: h.dir.Spool(node), Under: h.cluster.Under, Version: Build(), Log: h.log.With("node", node)}
+	if h.cluster.Virtual {
+		c.HostName = node
+	}
+	return supervisor.Main(ctx, c)
+}

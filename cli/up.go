@@ -1,0 +1,518 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"stint/cli/site"
+	"stint/cli/wire"
+	"stint/events"
+	"stint/events/bus/server"
+	"stint/events/hostlist"
+	"stint/executor/supervisor"
+	"stint/projections"
+)
+
+func upCommand() *cli.Command {
+	return &cli.Command{
+		Name: "up", Usage: "run a cluster on this machine", Category: "RUNNING A CLUSTER",
+		Description: "Without options: this machine as one node, its hardware detected, in a partition that takes everything. A cluster that was\n" +
+			"there before is taken up again, with its jobs; options that are not given are as they were.\n\n" +
+			"Examples: stint up --detach\n          stint up --nodes 'n[1-4]' --cpus 8 --memory 16000 --gres gpu:a100:4\n          stint up --config /etc/slurm/slurm.conf",
+		Flags: []cli.Flag{
+			dirFlag(),
+			&cli.StringFlag{Name: "config", Aliases: []string{"f"}, Usage: "read a site's `FILE` slurm.conf, and gres.conf and cgroup.conf beside it"},
+			&cli.StringFlag{Name: "nodes", Usage: "play the nodes of this `HOSTLIST`, each with its own executor and host name"},
+			&cli.UintFlag{Name: "cpus", Usage: "the `NUMBER` of CPUs of each node (default: what the machine has)"},
+			&cli.Uint64Flag{Name: "memory", Usage: "the memory of each node in `MIB` (default: what the machine has)"},
+			&cli.StringFlag{Name: "gres", Usage: "simulated devices of each node, as `NAME:TYPE:COUNT`, for instance gpu:a100:4"},
+			&cli.BoolFlag{Name: "virtual", Usage: "with --config: play all nodes of the file on this machine"},
+			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "go on in the background and return when the cluster is ready"},
+			&cli.BoolFlag{Name: "split", Usage: "run bus, controller, agent and ledger as a process each"},
+			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the cluster to be ready", Value: time.Minute},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log every decision"},
+			&cli.StringFlag{Name: "cgroup-under", Hidden: true, Usage: "make the nodes' control groups in `DIR`"},
+			&cli.IntFlag{Name: "ready-fd", Hidden: true},
+		},
+		Action: up,
+	}
+}
+
+func up(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return fmt.Errorf("up takes no argument %q", c.Args().First())
+	}
+	dir, err := homeOf(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("detach") {
+		return detach(c, dir)
+	}
+	u := &upper{dir: dir, split: c.Bool("split"), verbose: c.Bool("verbose"), log: logger(os.Stderr, c.Bool("verbose"))}
+	slog.SetDefault(u.log)
+	var ready io.WriteCloser
+	if fd := c.Int("ready-fd"); fd > 0 {
+		syscall.CloseOnExec(fd) // whoever waits on it waits for us, not for daemons that outlive us
+		ready = os.NewFile(uintptr(fd), "ready")
+	}
+	if err := u.prepare(c); err != nil {
+		return err
+	}
+	defer u.lock.Close()
+	return u.run(c.Context, c.Duration("wait"), func(text string) {
+		if ready != nil {
+			io.WriteString(ready, text)
+			ready.Close()
+			return
+		}
+		fmt.Fprint(c.App.Writer, text)
+	})
+}
+
+// upper is one run of `stint up`.
+type upper struct {
+	dir     site.Dir
+	lock    *os.File
+	host    *host
+	config  *events.Config
+	split   bool
+	verbose bool
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	children []*child
+	server   *server.Server
+	started  time.Time
+}
+
+// prepare takes the directory and settles what the cluster is to be.
+func (u *upper) prepare(c *cli.Context) (err error) {
+	mode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o755
+	}
+	if err := u.dir.Make(mode); err != nil {
+		return err
+	}
+	if u.lock, err = u.dir.Lock(); err != nil {
+		return err
+	}
+	before, err := u.dir.Load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	next := &site.Cluster{Embedded: true}
+	if before != nil {
+		*next = *before
+	}
+	if c.IsSet("config") && (c.IsSet("nodes") || c.IsSet("cpus") || c.IsSet("memory") || c.IsSet("gres")) {
+		return errors.New("--config says what the nodes are; leave out --nodes, --cpus, --memory and --gres")
+	}
+	o := &next.Options
+	if c.IsSet("nodes") || c.IsSet("cpus") || c.IsSet("memory") || c.IsSet("gres") {
+		next.ConfFile = ""
+		if c.IsSet("nodes") {
+			o.Nodes = c.String("nodes")
+		}
+		if c.IsSet("cpus") {
+			o.CPUs = uint32(c.Uint("cpus"))
+		}
+		if c.IsSet("memory") {
+			o.Memory = c.Uint64("memory")
+		}
+		if c.IsSet("gres") {
+			o.Gres = c.String("gres")
+		}
+	}
+	if c.IsSet("config") {
+		if next.ConfFile, err = filepath.Abs(c.String("config")); err != nil {
+			return err
+		}
+		next.Options = site.Options{}
+	}
+	if next.ConfFile != "" {
+		var notes []string
+		u.config, notes, err = site.ReadConf(next.ConfFile, uint32(os.Geteuid()))
+		for _, n := range notes {
+			u.log.Warn(n)
+		}
+	} else {
+		u.config, err = site.OneMachine(next.Options, uint32(os.Geteuid()))
+	}
+	if err != nil {
+		return err
+	}
+	if next.Nodes, next.Virtual, err = localNodes(u.config, c.Bool("virtual") || before != nil && before.Virtual && next.ConfFile == before.ConfFile); err != nil {
+		return err
+	}
+	switch {
+	case c.IsSet("cgroup-under"):
+		next.Under = c.String("cgroup-under")
+	case before == nil && string(u.dir) != "/var/lib/stint": // a second cluster of the machine must not meet the first's groups
+		next.Under = fmt.Sprintf("stint-%08x", crc32.ChecksumIEEE([]byte(u.dir)))
+	}
+	next.Name, next.Compat = u.config.Cluster, u.config.Compat
+	if err := u.dir.Save(next); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(string(u.dir), wire.CompatFile), []byte(next.Compat+"\n"), 0o644); err != nil {
+		return fmt.Errorf("writing which Slurm is emulated: %w", err)
+	}
+	u.host = &host{dir: u.dir, cluster: next, log: u.log, several: !u.split}
+	return nil
+}
+
+// localNodes returns the nodes that have their executors on this machine, and whether they are played.
+func localNodes(c *events.Config, virtual bool) (names []string, played bool, err error) {
+	here := hostName()
+	var all []string
+	for _, def := range c.Nodes {
+		list, err := hostlist.Expand(def.Names, site.NodesMost)
+		if err != nil {
+			return nil, false, fmt.Errorf("the nodes %s: %w", def.Names, err)
+		}
+		all = append(all, list...)
+		played = played || def.Virtual
+		if def.Virtual {
+			names = append(names, list...)
+			continue
+		}
+		hosts, _ := hostlist.Expand(def.HostNames, site.NodesMost)
+		addresses, _ := hostlist.Expand(def.Addresses, site.NodesMost)
+		for i, n := range list {
+			if isHere(n, here) || i < len(hosts) && isHere(hosts[i], here) || i < len(addresses) && isHere(addresses[i], here) {
+				names = append(names, n)
+			}
+		}
+	}
+	if virtual && !played {
+		for _, def := range c.Nodes {
+			def.Virtual = true
+		}
+		return all, true, nil
+	}
+	if len(names) == 0 {
+		return nil, false, fmt.Errorf("none of the %d nodes of the configuration is this host (%s); name it with NodeName= or NodeHostname=, or play them all here with --virtual", len(all), here)
+	}
+	if len(names) > 1 && !played { // several nodes on one host share what it has
+		for _, def := range c.Nodes {
+			def.Virtual = true
+		}
+		played = true
+	}
+	return names, played, nil
+}
+
+func isHere(name, here string) bool {
+	return name == here || name == "localhost" || name == "127.0.0.1"
+}
+
+// run runs the daemons until ctx ends, then stops them, jobs and their supervisors apart.
+func (u *upper) run(ctx context.Context, patience time.Duration, ready func(string)) error {
+	u.started = time.Now()
+	var front, back sync.WaitGroup // commands and decisions end before the bus does
+	frontCtx, stopFront := context.WithCancel(ctx)
+	defer stopFront()
+	backCtx, stopBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBack()
+	if err := u.save(); err != nil {
+		return err
+	}
+	if u.split {
+		u.spawn(&back, backCtx, &child{name: "bus", args: u.args("bus"), log: u.dir.Log("bus")})
+		for _, name := range []string{"controller", "ledger", "agent"} {
+			u.spawn(&front, frontCtx, &child{name: name, args: u.args(name), log: u.dir.Log(name)})
+		}
+	} else {
+		s, err := u.host.startBus(ctx)
+		if err != nil {
+			return err
+		}
+		u.server = s
+		defer s.Stop()
+		if !s.Synced() {
+			u.log.Warn("the bus does not wait for the disk: what is acknowledged may be lost with the power")
+		}
+		u.role(&front, frontCtx, "controller", u.host.runController)
+		u.role(&front, frontCtx, "ledger", u.host.runLedger)
+		u.role(&front, frontCtx, "agent", u.host.runAgent)
+	}
+	for _, n := range u.host.cluster.Nodes {
+		socket := supervisor.SocketPath(u.dir.Node(n))
+		u.spawn(&front, frontCtx, &child{
+			name: "supervisor:" + n, args: u.args("supervisor", "--node", n), log: u.dir.Log("supervisor-" + events.Token(n)), outlives: true,
+			adopt: func() int { return supervisorPid(socket) },
+		})
+		u.spawn(&front, frontCtx, &child{name: "executor:" + n, args: u.args("executor", "--node", n), log: u.dir.Log("executor-" + events.Token(n))})
+	}
+	if text, err := u.settle(ctx, patience); err != nil {
+		if ctx.Err() == nil {
+			u.log.Error("the cluster is not ready", "error", err)
+			if ready != nil {
+				ready("")
+			}
+		}
+	} else {
+		ready(text)
+	}
+	<-ctx.Done()
+	u.log.Info("stopping; jobs go on")
+	stopFront()
+	front.Wait()
+	for _, n := range u.host.cluster.Nodes {
+		stopSupervisor(supervisor.SocketPath(u.dir.Node(n)), supervisor.StopMode_REFUSE_IF_BUSY)
+	}
+	stopBack()
+	back.Wait()
+	os.Remove(filepath.Join(string(u.dir), "up.json"))
+	return nil
+}
+
+func (u *upper) args(words ...string) []string {
+	args := append(words, "--dir", string(u.dir))
+	if u.verbose {
+		args = append(args, "--verbose")
+	}
+	return args
+}
+
+func (u *upper) spawn(group *sync.WaitGroup, ctx context.Context, c *child) {
+	u.mu.Lock()
+	u.children = append(u.children, c)
+	u.mu.Unlock()
+	group.Go(func() {
+		c.run(ctx, u.log, func() {
+			if err := u.save(); err != nil {
+				u.log.Warn("writing down the processes", "error", err)
+			}
+		})
+	})
+}
+
+// role runs a daemon in this process, again and again until ctx ends.
+func (u *upper) role(group *sync.WaitGroup, ctx context.Context, name string, run func(context.Context, *server.Server) error) {
+	group.Go(func() {
+		for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+			err := run(ctx, u.server)
+			if ctx.Err() != nil {
+				return
+			}
+			u.log.Error("a daemon ended and is started again", "daemon", name, "error", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+	})
+}
+
+// save tells who runs.
+func (u *upper) save() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := &site.Processes{Pid: os.Getpid(), Version: Build(), Started: u.started.Format(time.RFC3339), Children: map[string]int{}}
+	for _, c := range u.children {
+		if pid := c.Pid(); pid != 0 {
+			p.Children[c.name] = pid
+		}
+	}
+	return u.dir.SaveProcesses(p)
+}
+
+// settle waits until the cluster has its configuration and all its nodes, and says what it is.
+func (u *upper) settle(ctx context.Context, patience time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var conn *wire.Conn
+	if err := poll(ctx, func() (err error) { conn, err = wire.Dial(string(u.dir)); return err }); err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := poll(ctx, func() error { return u.configure(conn) }); err != nil {
+		return "", err
+	}
+	var text string
+	err := poll(ctx, func() error {
+		a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Status{Status: &projections.AskStatus{}}})
+		if err != nil {
+			return err
+		}
+		s := a.GetStatus()
+		if s.NodesUp < uint64(len(u.host.cluster.Nodes)) {
+			return fmt.Errorf("%d of %d nodes are up", s.NodesUp, s.Nodes)
+		}
+		text = fmt.Sprintf("The cluster %s runs from %s: %s.\n", u.host.cluster.Name, u.dir, count(int(s.NodesUp), "node"))
+		return nil
+	})
+	return text, err
+}
+
+// configure has the configuration taken over into the log if it is another there. Running `stint up` is the order to.
+func (u *upper) configure(conn *wire.Conn) error {
+	a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
+	if err != nil {
+		return err
+	}
+	got := a.GetConfig()
+	if got.GetSeq() != 0 && got.GetConfig().EqualVT(u.config) {
+		return nil
+	}
+	body, err := u.config.MarshalVT()
+	if err != nil {
+		return err
+	}
+	v, err := conn.Control(&wire.Control{Verb: events.Verb_CONFIGURE, Body: body})
+	switch {
+	case err != nil:
+		return err
+	case v.Undecided:
+		return errors.New("the configuration waits for a controller to take it over")
+	case v.Code != events.Code_OK:
+		return fmt.Errorf("the configuration was refused: %s", v.Text)
+	}
+	return nil
+}
+
+// poll tries until it succeeds or ctx ends; the error is the last try's.
+func poll(ctx context.Context, try func() error) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// supervisorPid returns the process of the supervisor that answers on a socket, 0 if none does.
+func supervisorPid(socket string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c, err := supervisor.Dial(ctx, socket)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	l, err := c.List(ctx)
+	if err != nil {
+		return 0
+	}
+	return int(l.Pid)
+}
+
+// stopSupervisor asks the supervisor on a socket to end. One that has steps refuses, by the mode that `down` uses.
+func stopSupervisor(socket string, mode supervisor.StopMode) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := supervisor.Dial(ctx, socket)
+	if err != nil {
+		return nil // nobody there
+	}
+	defer c.Close()
+	return c.Stop(ctx, mode)
+}
+
+// detach runs `stint up` in the background and waits until it is ready.
+func detach(c *cli.Context, dir site.Dir) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o755
+	}
+	if err := dir.Make(mode); err != nil {
+		return err
+	}
+	out, err := openLog(dir.Log("up"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	begin, _ := out.Seek(0, io.SeekEnd)
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	args := []string{self, "up", "--dir", string(dir), "--ready-fd", "3", "--wait", c.Duration("wait").String()}
+	for _, name := range []string{"nodes", "gres", "cpus", "memory", "cgroup-under"} {
+		if c.IsSet(name) {
+			args = append(args, "--"+name, fmt.Sprint(c.Value(name)))
+		}
+	}
+	if c.IsSet("config") {
+		path, err := filepath.Abs(c.String("config"))
+		if err != nil {
+			return err
+		}
+		args = append(args, "--config", path)
+	}
+	for _, name := range []string{"virtual", "split", "verbose"} {
+		if c.Bool(name) {
+			args = append(args, "--"+name)
+		}
+	}
+	p, err := os.StartProcess(self, args, &os.ProcAttr{
+		Dir: "/", Env: os.Environ(), Files: []*os.File{null, out, out, w}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	w.Close()
+	null.Close()
+	if err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() { p.Wait(); close(exited) }()
+	text, _ := io.ReadAll(r)
+	if len(text) > 0 {
+		fmt.Fprint(c.App.Writer, string(text))
+		return nil
+	}
+	select {
+	case <-exited:
+		return fmt.Errorf("the cluster did not start:\n%s", tail(dir.Log("up"), begin))
+	case <-time.After(time.Second):
+		return fmt.Errorf("the cluster was not ready within %s; it goes on trying, see %s and `stint status`", c.Duration("wait"), dir.Log("up"))
+	}
+}
+
+// tail returns what was written into a log from an offset on, the last 2,000 bytes of it.
+func tail(name string, from int64) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	f.Seek(from, io.SeekStart)
+	data, _ := io.ReadAll(io.LimitReader(f, 1<<20))
+	return string(data[max(0, len(data)-2000):])
+}

@@ -1,0 +1,70 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The main job: a script goes in at the shell and runs on a node with what it asked for; its output is where Slurm would
+// have put it, and each thing that happened is told.
+func TestMainJob(t *testing.T) {
+	c := start(t, "--nodes", "n[1-2]", "--cpus", "4", "--memory", "4000", "--gres", "gpu:a100:2")
+	c.script("job.sh", `#!/bin/sh
+#SBATCH --job-name=main --gres=gpu:1
+#SBATCH -t 5
+echo "$SLURM_JOB_ID $SLURM_JOB_NAME $(hostname) gpu=$CUDA_VISIBLE_DEVICES $1"
+exit 7
+`)
+	if got, want := c.do("sbatch", "job.sh", "word"), "Submitted batch job 1\n"; got != want {
+		t.Fatalf("sbatch printed %q, want %q", got, want)
+	}
+	if got := c.do("squeue", "-h", "-t", "all", "-o", "%i %j"); got != "1 main\n" {
+		t.Errorf("squeue at once: %q", got)
+	}
+	c.await("1", "FAILED")
+	if got, want := c.read("slurm-1.out"), "1 main n1 gpu=0 word\n"; got != want {
+		t.Errorf("the output is %q, want %q", got, want)
+	}
+	if got := c.do("squeue"); strings.Count(got, "\n") != 1 {
+		t.Errorf("squeue still shows: %q", got)
+	}
+	story := c.do("stint", "events", "1")
+	if order := regexp.MustCompile(`(?s)submit.*admitted.*placed.*gpu:a100 0.*started.*exited.*7:0.*ended.*FAILED`); !order.MatchString(story) {
+		t.Errorf("the story of the job:\n%s", story)
+	}
+}
+
+// Jobs outlive the cluster: they run on under their supervisor, and the next one learns how they ended.
+func TestJobsOutliveTheCluster(t *testing.T) {
+	c := start(t, "--nodes", "n1", "--cpus", "2", "--memory", "2000")
+	c.script("job.sh", "#!/bin/sh\nuntil [ -e go ]; do sleep 0.1; done\necho went\nexit 5\n")
+	id := c.submit("job.sh")
+	c.await(id, "RUNNING")
+	if r := c.try("stint", "down"); r.code == 0 || !strings.Contains(r.err, "--kill") {
+		t.Errorf("down with a job that runs: exit %d, %q", r.code, r.err)
+	}
+	before := c.processes()["supervisor:n1"]
+	c.do("stint", "down", "--keep")
+	if err := os.WriteFile(filepath.Join(c.work, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("the job ends without a cluster", func() bool {
+		data, _ := os.ReadFile(filepath.Join(c.work, "slurm-"+id+".out"))
+		return string(data) == "went\n"
+	})
+	c.up()
+	if after := c.processes()["supervisor:n1"]; after != before {
+		t.Errorf("the supervisor was process %d and is %d", before, after)
+	}
+	c.await(id, "FAILED")
+	if got := c.do("scontrol", "ping"); !strings.Contains(got, "is UP") {
+		t.Errorf("ping: %q", got)
+	}
+	if story := c.do("stint", "events", id); !strings.Contains(story, "5:0") {
+		t.Errorf("the exit code was lost:\n%s", story)
+	}
+	c.do("stint", "down")
+}
