@@ -1,0 +1,372 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+
+	"stint/cli/slurm"
+	"stint/events"
+	"stint/events/hostlist"
+	"stint/events/idset"
+	"stint/events/tres"
+	"stint/projections"
+)
+
+// record is KEY=VALUE words, line by line, as scontrol show prints them.
+type record struct{ lines []string }
+
+// line adds a line of words.
+func (r *record) line(format string, args ...any) {
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// text puts the lines together: the first at the margin, the others indented by three, or all on one line.
+func (r *record) text(oneLine bool) string {
+	if oneLine {
+		return strings.Join(r.lines, " ")
+	}
+	return strings.Join(r.lines, "\n   ")
+}
+
+// yes and no of records.
+func yesNo(b bool) string {
+	if b {
+		return "YES"
+	}
+	return "NO"
+}
+
+// Record is the job as scontrol show job prints it, blank lines behind it included. details counts how often -d was given.
+func (j Job) Record(oneLine bool, details int) string {
+	r := &record{}
+	s, o, c := j.GetSpec(), j.GetOwner(), j.Context
+	head := fmt.Sprintf("JobId=%d", j.GetId())
+	if j.GetArrayId() != 0 {
+		head += fmt.Sprintf(" ArrayJobId=%d ArrayTaskId=%s", j.GetArrayId(), j.taskID())
+		if n := j.GetArrayMaxRunning(); n > 0 {
+			head += fmt.Sprintf(" ArrayTaskThrottle=%d", n)
+		}
+	}
+	if j.GetHetId() != 0 {
+		head += fmt.Sprintf(" HetJobId=%d HetJobOffset=%d", j.GetHetId(), j.GetHetOffset())
+	}
+	r.line("%s JobName=%s", head, s.GetName())
+	r.line("UserId=%s(%d) GroupId=%s(%d) MCS_label=N/A", o.GetUser(), o.GetUid(), o.GetGroup(), o.GetGid())
+	account := fmt.Sprintf("Priority=%d Nice=%d Account=%s QOS=%s", j.GetPriority(), s.GetNice(), null(s.GetAccount()), null(s.GetQos()))
+	if s.GetWckey() != "" {
+		account += " WCKey=" + s.GetWckey()
+	}
+	r.line("%s", account)
+	long, _ := j.stateWords()
+	_, reason := j.reason()
+	r.line("JobState=%s Reason=%s Dependency=%s", long, strings.ReplaceAll(reason, " ", "_"), null(j.dependencies()))
+	r.line("Requeue=%s Restarts=%d BatchFlag=%s Reboot=%s ExitCode=%d:%d", bit(s.GetRequeue() != events.Choice_CHOICE_NO), j.GetRestarts(), bit(!s.GetInteractive()), bit(s.GetReboot()), j.GetExitCode(), j.GetExitSignal())
+	if details > 0 {
+		r.line("DerivedExitCode=0:0")
+	}
+	timeMin := "N/A"
+	if n := s.GetTimeMinS(); n > 0 {
+		timeMin = limitText(n, Long)
+	}
+	r.line("RunTime=%s TimeLimit=%s TimeMin=%s", Long(j.elapsed()), limitText(j.limit(), Long), timeMin)
+	r.line("SubmitTime=%s EligibleTime=%s", c.Clock.Time(j.GetSubmitUs(), "Unknown"), c.Clock.Time(j.GetEligibleUs(), "Unknown"))
+	r.line("AccrueTime=%s", c.Clock.Time(j.GetAccrueUs(), "Unknown"))
+	r.line("StartTime=%s EndTime=%s Deadline=%s", c.Clock.Time(j.start(), "Unknown"), c.Clock.Time(j.end(), "Unknown"), c.Clock.Time(s.GetDeadlineUs(), "N/A"))
+	if start := j.GetStartUs(); start != 0 && !j.pending() {
+		r.line("PreemptEligibleTime=%s PreemptTime=None", c.Clock.Time(start, "None"))
+	}
+	scheduler, evaluated := "Main", j.GetPlacedUs()
+	if j.GetBackfilled() {
+		scheduler = "Backfill"
+	}
+	if evaluated == 0 {
+		evaluated = j.GetSubmitUs()
+	}
+	r.line("SuspendTime=%s SecsPreSuspend=%d LastSchedEval=%s Scheduler=%s", c.Clock.Time(j.GetSuspendedUs(), "None"), j.GetSuspendedTotalUs()/1e6, c.Clock.Time(evaluated, "Unknown"), scheduler)
+	r.line("Partition=%s AllocNode:Sid=%s:0", j.partition(), orNA(s.GetSubmitHost()))
+	r.line("ReqNodeList=%s ExcNodeList=%s", null(s.GetNodeList()), null(s.GetExclude()))
+	r.line("NodeList=%s", j.nodes())
+	if host := j.GetAllocation().FirstNode(); host != "" && !j.pending() {
+		r.line("BatchHost=%s", host)
+	}
+	nodes := u32(j.nodeCount())
+	if j.pending() && s.GetMinNodes() > 0 {
+		nodes = fmt.Sprintf("%d-%d", s.GetMinNodes(), max(s.GetMaxNodes(), s.GetMinNodes()))
+	}
+	r.line("NumNodes=%s NumCPUs=%d NumTasks=%d CPUs/Task=%d ReqB:S:C:T=0:%s:%s:%s", nodes, j.cpus(), numTasks(s), max(s.GetCpusPerTask(), 1),
+		zero(strings.TrimSuffix(count(s.GetSocketsPerNode()), "*")), count(s.GetCoresPerSocket()), count(s.GetThreadsPerCore()))
+	if c.Release >= 2302 {
+		waiting := j
+		waiting.Job = &projections.Job{Spec: s}
+		r.line("ReqTRES=%s", waiting.tres())
+		alloc := "(null)"
+		if j.GetAllocation().NodeCount() > 0 && !j.pending() {
+			alloc = j.tres().String()
+		}
+		r.line("AllocTRES=%s", alloc)
+	} else {
+		r.line("TRES=%s", j.tres())
+	}
+	r.line("Socks/Node=%s NtasksPerN:B:S:C=%d:0:%s:%s CoreSpec=*", count(s.GetSocketsPerNode()), s.GetTasksPerNode(), count(s.GetTasksPerSocket()), count(s.GetTasksPerCore()))
+	if details > 0 {
+		j.shares(r)
+	}
+	mem, perCPU := j.minMemory()
+	which := "MinMemoryNode"
+	if perCPU {
+		which = "MinMemoryCPU"
+	}
+	r.line("MinCPUsNode=%d %s=%s MinTmpDiskNode=%s", j.minCPUs(), which, tres.Memory(int64(mem), tres.Auto), tres.Memory(int64(s.GetTmpDiskMib()), tres.Auto))
+	r.line("Features=%s DelayBoot=00:00:00", null(s.GetConstraint()))
+	if s.GetReservation() != "" {
+		r.line("Reservation=%s", s.GetReservation())
+	}
+	r.line("OverSubscribe=%s Contiguous=%s Licenses=%s Network=(null)", j.oversubscribe(), bit(s.GetContiguous()), null(s.GetLicenses()))
+	command := null(s.GetCommand())
+	for _, a := range s.GetArgs() {
+		command += " " + string(a)
+	}
+	r.line("Command=%s", command)
+	r.line("WorkDir=%s", s.GetWorkDir())
+	if s.GetAdminComment() != "" {
+		r.line("AdminComment=%s ", s.GetAdminComment())
+	}
+	if s.GetComment() != "" {
+		r.line("Comment=%s ", s.GetComment())
+	}
+	r.line("StdErr=%s", j.stdErr())
+	r.line("StdIn=%s", j.stdIn())
+	r.line("StdOut=%s", j.stdOut())
+	if c.Release < 2405 {
+		r.line("Power=")
+	}
+	if n := s.GetCpusPerGpu(); n > 0 {
+		r.line("CpusPerTres=gres:gpu:%d", n)
+	}
+	if n := s.GetMemPerGpuMib(); n > 0 {
+		r.line("MemPerTres=gres:gpu:%d", n)
+	}
+	for _, per := range []struct {
+		name  string
+		scope events.Scope
+	}{{"TresPerJob", events.Scope_PER_JOB}, {"TresPerNode", events.Scope_PER_NODE}, {"TresPerSocket", events.Scope_PER_SOCKET}, {"TresPerTask", events.Scope_PER_TASK}} {
+		if t := j.tresPer(per.scope); t != "" {
+			r.line("%s=%s", per.name, t)
+		}
+	}
+	r.mail(j)
+	if oneLine {
+		return r.text(true) + " \n"
+	}
+	return r.text(false) + "\n   \n\n"
+}
+
+// shares are the lines of -d: what the job has of each node.
+func (j Job) shares(r *record) {
+	a := j.GetAllocation()
+	if j.pending() || a.NodeCount() == 0 {
+		return
+	}
+	var all []string
+	for _, g := range a.Gres() {
+		all = append(all, gresWord(g.Name, g.Type, g.Count))
+	}
+	r.line("JOB_GRES=%s", null(strings.Join(all, ",")))
+	for _, sh := range a.GetShares() {
+		var gres []string
+		for _, g := range sh.GetGres() {
+			ids := idset.FromWords(g.GetIds())
+			gres = append(gres, fmt.Sprintf("%s(IDX:%s)", gresWord(g.GetName(), g.GetType(), uint64(ids.Len())), ids))
+		}
+		r.line("  Nodes=%s CPU_IDs=%s Mem=%d GRES=%s", hostlist.Compress(sh.GetNodes()), idset.FromWords(sh.GetCpus()), sh.GetMemoryMib(), strings.Join(gres, ","))
+	}
+}
+
+func gresWord(name, kind string, n uint64) string {
+	if kind != "" {
+		name += ":" + kind
+	}
+	return fmt.Sprintf("%s:%d", name, n)
+}
+
+// NodeRecord is a node as scontrol show node prints it, blank lines behind it included.
+func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) string {
+	r := &record{}
+	sockets, cores, threads := shape(n)
+	d, inv := n.GetDef(), n.GetInventory()
+	arch := ""
+	if inv.GetArch() != "" {
+		arch = " Arch=" + inv.GetArch()
+	}
+	r.line("NodeName=%s%s CoresPerSocket=%d ", n.GetName(), arch, cores)
+	used := events.Words(n.GetCpusUsed()).Count()
+	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=N/A", used, nodeCPUs(n)-int(d.GetCoreSpec()), nodeCPUs(n))
+	r.line("AvailableFeatures=%s", nodeFeatures(n))
+	r.line("ActiveFeatures=%s", nodeFeatures(n))
+	r.line("Gres=%s", nodeGres(n))
+	if details > 0 {
+		r.line("GresDrain=N/A")
+		r.line("GresUsed=%s", nodeGresUsed(n))
+	}
+	port := ""
+	if p := d.GetPort(); p != 0 && p != 6818 {
+		port = fmt.Sprintf(" Port=%d", p)
+	}
+	r.line("NodeAddr=%s NodeHostName=%s%s Version=%s", nodeAddr(n), nodeHost(n), port, strings.TrimPrefix(c.Release.Version(), "slurm "))
+	if inv.GetOs() != "" {
+		r.line("OS=%s ", inv.GetOs())
+	}
+	r.line("RealMemory=%d AllocMem=%d FreeMem=N/A Sockets=%d Boards=%d", nodeMemory(n), n.GetMemoryUsedMib(), sockets, max(d.GetBoards(), 1))
+	r.line("State=%s ThreadsPerCore=%d TmpDisk=%d Weight=%d Owner=N/A MCS_label=N/A", StateOf(n).Upper, threads, nodeDisk(n), max(d.GetWeight(), 1))
+	if len(n.GetPartitions()) > 0 {
+		r.line("Partitions=%s ", strings.Join(n.GetPartitions(), ","))
+	}
+	r.line("BootTime=%s SlurmdStartTime=%s", c.Clock.Time(max(n.GetBootUs(), inv.GetBootUs()), "None"), c.Clock.Time(n.GetExecutorStartUs(), "None"))
+	busy := fmt.Sprintf("LastBusyTime=%s", c.Clock.Time(n.GetBusyUs(), "Unknown"))
+	if c.Release >= 2302 {
+		busy += " ResumeAfterTime=None"
+	}
+	r.line("%s", busy)
+	r.line("CfgTRES=%s", nodeTres(n, false))
+	r.line("AllocTRES=%s", nodeTres(n, true))
+	if c.Release < 2405 {
+		r.line("CapWatts=n/a")
+	}
+	r.line("CurrentWatts=0 AveWatts=0")
+	if c.Release < 2405 {
+		r.line("ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s")
+	}
+	if n.GetReason() != "" {
+		r.line("Reason=%s [%s@%s]", n.GetReason(), c.user(n.GetReasonUid()), c.Clock.Time(n.GetReasonUs(), "Unknown"))
+	}
+	if n.GetComment() != "" {
+		r.line("Comment=%s", n.GetComment())
+	}
+	if oneLine {
+		return r.text(true) + "\n"
+	}
+	return r.text(false) + "\n\n"
+}
+
+// PartitionRecord is a partition as scontrol show partition prints it, blank lines behind it included. nodes are those of the
+// cluster.
+func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeContext, oneLine bool) string {
+	r := &record{}
+	r.line("PartitionName=%s", p.GetName())
+	r.line("AllowGroups=%s %s AllowQos=%s", allUpper(p.GetAllowGroups()), allowDeny("Accounts", p.GetAllowAccounts(), p.GetDenyAccounts()), allUpper(p.GetAllowQos()))
+	r.line("AllocNodes=ALL Default=%s QoS=%s", yesNo(p.GetDefault()), orNA(p.GetQos()))
+	defaultTime := "NONE"
+	if p.GetDefaultTimeS() != 0 {
+		defaultTime = limitText(p.GetDefaultTimeS(), Long)
+	}
+	exclusive := "ExclusiveUser=" + yesNo(p.GetExclusiveUser())
+	if c.Release >= 2405 {
+		exclusive += " ExclusiveTopo=NO"
+	}
+	r.line("DefaultTime=%s DisableRootJobs=%s %s GraceTime=%d Hidden=%s", defaultTime, yesNo(p.GetDisableRootJobs()), exclusive, p.GetGraceS(), yesNo(p.GetHidden()))
+	perNode := "UNLIMITED"
+	if n := p.GetMaxCpusPerNode(); n > 0 {
+		perNode = u32(n)
+	}
+	limits := fmt.Sprintf("MaxNodes=%s MaxTime=%s MinNodes=%d LLN=%s MaxCPUsPerNode=%s", unlimited(p.GetMaxNodes()), limitText(p.GetMaxTimeS(), Long), p.GetMinNodes(), yesNo(p.GetLln()), perNode)
+	if c.Release >= 2302 {
+		limits += " MaxCPUsPerSocket=UNLIMITED"
+	}
+	r.line("%s", limits)
+	own := members(p, nodes)
+	names := make([]string, len(own))
+	var sum tres.List
+	cpus := 0
+	for i, n := range own {
+		names[i] = n.GetName()
+		cpus += nodeCPUs(n)
+		sum = sum.Plus(nodeTres(n, false))
+	}
+	r.line("Nodes=%s", null(hostlist.CompressSorted(names)))
+	r.line("PriorityJobFactor=%d PriorityTier=%d RootOnly=%s ReqResv=%s OverSubscribe=%s", p.GetPriorityJobFactor(), p.GetPriorityTier(), yesNo(p.GetRootOnly()), yesNo(p.GetRequireReservation()), p.GetOversubscribe())
+	over := "NONE"
+	if p.GetHasOverTimeLimit() {
+		over = unlimited(p.GetOverTimeLimitS())
+		if p.GetOverTimeLimitS() != events.Unlimited {
+			over = u32(p.GetOverTimeLimitS() / 60)
+		}
+	}
+	preempt := p.GetPreemptMode()
+	if preempt == "" {
+		preempt = "OFF"
+	}
+	r.line("OverTimeLimit=%s PreemptMode=%s", over, preempt)
+	state := [...]string{"UP", "DOWN", "DRAIN", "INACTIVE"}[min(int(p.GetState()), 3)]
+	r.line("State=%s TotalCPUs=%d TotalNodes=%d SelectTypeParameters=NONE", state, cpus, len(own))
+	r.line("JobDefaults=(null)")
+	r.line("%s %s", memoryLimit("DefMemPer", p.GetDefMemPerCpuMib(), p.GetDefMemPerNodeMib()), memoryLimit("MaxMemPer", p.GetMaxMemPerCpuMib(), p.GetMaxMemPerNodeMib()))
+	if len(own) > 0 {
+		sum.Set("node", int64(len(own)))
+	}
+	r.line("TRES=%s", sum)
+	if oneLine {
+		return r.text(true) + "\n"
+	}
+	return r.text(false) + "\n\n"
+}
+
+func allUpper(list []string) string {
+	if len(list) == 0 {
+		return "ALL"
+	}
+	return strings.Join(list, ",")
+}
+
+func allowDeny(what string, allow, deny []string) string {
+	if len(allow) == 0 && len(deny) > 0 {
+		return "Deny" + what + "=" + strings.Join(deny, ",")
+	}
+	return "Allow" + what + "=" + allUpper(allow)
+}
+
+func unlimited(n uint32) string {
+	if n == events.Unlimited {
+		return "UNLIMITED"
+	}
+	return u32(n)
+}
+
+func memoryLimit(what string, perCPU, perNode uint64) string {
+	switch {
+	case perCPU > 0:
+		return fmt.Sprintf("%sCPU=%d", what, perCPU)
+	case perNode > 0:
+		return fmt.Sprintf("%sNode=%d", what, perNode)
+	}
+	return what + "Node=UNLIMITED"
+}
+
+// Record is a step as scontrol show step prints it.
+func (s Step) Record(oneLine bool) string {
+	r := &record{}
+	long, _ := s.stateWords()
+	r.line("StepId=%s UserId=%d StartTime=%s TimeLimit=UNLIMITED", s.Label(), s.GetOwner().GetUid(), s.Context.Clock.Time(s.GetStartUs(), "Unknown"))
+	r.line("State=%s Partition=%s NodeList=%s", long, s.partition(), s.GetAllocation().FirstNode())
+	r.line("Nodes=1 CPUs=0 Tasks=1 Name=%s Network=(null)", events.StepName(s.Step))
+	r.line("TRES=(null)")
+	r.line("ResvPorts=(null)")
+	r.line("CPUFreqReq=Default")
+	r.line("SrunHost:Pid=(null):0")
+	if oneLine {
+		return r.text(true) + "\n"
+	}
+	return r.text(false) + "\n\n"
+}
+
+// mail adds the line about mail.
+func (r *record) mail(j Job) {
+	s := j.GetSpec()
+	if s.GetMailTypes() == 0 {
+		return
+	}
+	user := s.GetMailUser()
+	if user == "" {
+		user = j.GetOwner().GetUser()
+	}
+	r.line("MailUser=%s MailType=%s", user, slurm.FormatMail(s.GetMailTypes()))
+}
