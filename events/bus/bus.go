@@ -174,15 +174,17 @@ type Samples interface {
 
 // Blobs is the stream BLOBS: bytes too big or too private for an event.
 type Blobs interface {
-	// Put stores data, at most MaxBlob bytes, under the exact subject, replacing what was there, and returns a
-	// reference to all of it once it is durable. Use RefTo for references to ranges of what was packed.
+	// Put stores data, at most MaxBlob bytes, under the exact subject and returns a reference to all of it once it
+	// is durable. Use RefTo for references to ranges of what was packed. A subject is written once: what is put there
+	// again replaces what was, but readers may meet the older, or parts of both (ErrCorrupt), for a moment.
 	Put(ctx context.Context, subject string, data []byte) (BlobRef, error)
 
 	// Get returns the bytes of the reference after checking them against its hash: ErrNotFound if they were
 	// erased or never stored, ErrCorrupt if the hash differs.
 	Get(ctx context.Context, ref BlobRef) ([]byte, error)
 
-	// Erase removes all that is stored under the subject; removing what is not there is no error.
+	// Erase removes all that is stored under the subject; removing what is not there is no error. Readers may
+	// still meet it for a moment.
 	Erase(ctx context.Context, subject string) error
 }
 
@@ -216,13 +218,15 @@ type Wire interface {
 	// wildcards. Of those who listen with the same queue that is not "", one is chosen for each message.
 	Listen(subject, queue string, fn func(Nudge)) (stop func(), err error)
 
-	// Ask sends a question and returns the answer, of any size. ErrNobody: nobody answers that subject.
-	// ErrBusy: the one asked has too many questions open. An *AnswerError holds the words of an Answer that
-	// returned an error. It fails when ctx ends.
+	// Ask sends a question and returns the answer, of any size and however long it takes. ErrNobody: nobody answers that
+	// subject. ErrBusy: the one asked has too many questions open. An *AnswerError holds the words of an Answer that
+	// returned an error. It fails when ctx ends. When the one asked falls silent for some seconds the question is
+	// put to whoever is there then: so answering must change nothing.
 	Ask(ctx context.Context, subject string, question []byte) ([]byte, error)
 
-	// Answer calls fn for each question that matches subject, each on its own goroutine. ctx ends
-	// when the answer is not wanted any more as far as that is known, at the latest when stop is called.
+	// Answer calls fn for each question that matches subject, each on its own goroutine; of those who answer with
+	// the same queue one is chosen for each question. ctx ends when the answer is not wanted any more as far as
+	// that is known, at the latest when stop is called or the connection closed.
 	Answer(subject, queue string, fn func(ctx context.Context, q Nudge) ([]byte, error)) (stop func(), err error)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,8 +155,46 @@ func questions(t *testing.T, connect Connect) {
 		if _, err = asker.Ask(ctx, subject, nil); errors.Is(err, bus.ErrNobody) {
 			break
 		}
-		check(t, ctx.Err())
+		check(t, err)
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// slowQuestions: an answer may take its time, and one who dies over it is replaced.
+func slowQuestions(t *testing.T, connect Connect) {
+	ctx := within(t)
+	asker := connect(t).Wire()
+	subject := "ask." + token(t)
+	var asked atomic.Int32
+	for range 2 {
+		b := connect(t)
+		must[func()](t)(b.Wire().Answer(subject, "views", func(ctx context.Context, q bus.Nudge) ([]byte, error) {
+			if string(q.Data) == "warm" {
+				return q.Data, nil
+			}
+			switch asked.Add(1) {
+			case 1: // dies over it
+				time.Sleep(1200 * time.Millisecond)
+				b.Close()
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case 2: // takes its time
+				time.Sleep(2500 * time.Millisecond)
+				return bytes.Repeat([]byte("late"), 1<<20), ctx.Err()
+			}
+			return nil, errors.New("asked too often")
+		}))
+	}
+	for {
+		_, err := asker.Ask(ctx, subject, []byte("warm"))
+		if err == nil {
+			break
+		}
+		wantErr(t, err, bus.ErrNobody)
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := must[[]byte](t)(asker.Ask(ctx, subject, []byte("slow"))); !bytes.Equal(got, bytes.Repeat([]byte("late"), 1<<20)) {
+		t.Fatalf("the answer has %d bytes, want %d", len(got), 4<<20)
 	}
 }
 

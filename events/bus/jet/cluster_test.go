@@ -310,6 +310,7 @@ func whole(t testing.TB) {
 
 func TestContractOnThreeServers(t *testing.T) {
 	whole(t)
+	t.Parallel() // mostly waits
 	c := startCluster(t, 3)
 	runContract(t, c)
 }

@@ -52,10 +52,11 @@ type Bus struct {
 	role bus.Role
 	log  *slog.Logger
 
-	turns   fenced.Turns
-	waits   waits
-	closed  chan struct{}
-	closing sync.Once
+	turns  fenced.Turns
+	waits  waits
+	alive  context.Context // ends at Close
+	die    context.CancelFunc
+	closed <-chan struct{} // of alive
 
 	streamsMu sync.Mutex
 	streams   map[string]jetstream.Stream
@@ -66,7 +67,7 @@ type Bus struct {
 	statuses []*statusFn
 	drops    chan struct{} // closed and replaced when the connection drops
 
-	large largeAnswers
+	answers answers
 }
 
 type statusFn struct {
@@ -83,9 +84,11 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		return nil, fmt.Errorf("connecting to the bus: %w", err)
 	}
 	b := &Bus{
-		role: opts.Role, log: opts.Log, closed: make(chan struct{}), drops: make(chan struct{}),
+		role: opts.Role, log: opts.Log, drops: make(chan struct{}),
 		streams: map[string]jetstream.Stream{}, status: bus.Status{State: bus.Down},
 	}
+	b.alive, b.die = context.WithCancel(context.Background())
+	b.closed = b.alive.Done()
 	if b.log == nil {
 		b.log = slog.Default()
 	}
@@ -154,7 +157,6 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		return nil, fmt.Errorf("connecting to the bus (%s) as %s: %w", where, opts.Role, err)
 	}
 	b.js = js
-	b.large.init()
 	b.tell(up(b.nc))
 	return b, nil
 }
@@ -178,10 +180,8 @@ func (b *Bus) Wire() bus.Wire     { return wire{b} }
 
 // Close implements bus.Bus.
 func (b *Bus) Close() error {
-	b.closing.Do(func() {
-		close(b.closed)
-		b.nc.Close()
-	})
+	b.die()
+	b.nc.Close()
 	return nil
 }
 
@@ -309,10 +309,15 @@ func (w *waits) watch(subject string, cancel *context.CancelCauseFunc) (done fun
 
 // try runs one request that is sent on subject, for tryTime at most, and says what its error means.
 func (b *Bus) try(ctx context.Context, subject string, request func(ctx context.Context) error) error {
+	return b.tryFor(ctx, tryTime, subject, request)
+}
+
+// tryFor is try with a time of its own.
+func (b *Bus) tryFor(ctx context.Context, limit time.Duration, subject string, request func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer b.waits.watch(subject, &cancel)()
-	ctx, stop := context.WithTimeout(ctx, tryTime)
+	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	err := request(ctx)
 	if err == nil {

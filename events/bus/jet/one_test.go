@@ -68,11 +68,13 @@ func within(t testing.TB) context.Context {
 }
 
 func TestContractOnOneServer(t *testing.T) {
+	t.Parallel() // mostly waits
 	s := one(t, server.Options{})
 	bustest.Run(t, func(t testing.TB) bus.Bus { return connect(t, s, bus.Role{Kind: bus.Admin}) })
 }
 
 func TestContractInProcess(t *testing.T) {
+	t.Parallel() // mostly waits
 	s := one(t, server.Options{Unsynced: true})
 	bustest.Run(t, func(t testing.TB) bus.Bus {
 		role := bus.Role{Kind: bus.Admin}

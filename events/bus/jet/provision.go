@@ -91,60 +91,79 @@ func (l Layout) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{events, jobs, usage, blobs, leases}
 }
 
-// provision makes one stream, or makes it as cfg says.
+// provision makes one stream, or makes it as cfg says, trying until ctx ends: three servers that start need their time
+// to find each other.
 func (b *Bus) provision(ctx context.Context, cfg jetstream.StreamConfig) error {
-	_, err := fenced.Publish(ctx, store{b}, cfg.Name, func(ctx context.Context) (uint64, error) {
-		var stream jetstream.Stream
-		err := b.try(ctx, "$JS.API.STREAM.CREATE."+cfg.Name, func(ctx context.Context) (err error) {
-			stream, err = b.js.Stream(ctx, cfg.Name)
-			if errors.Is(err, jetstream.ErrStreamNotFound) {
-				// Placing three replicas and electing their leader takes its time.
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*tryTime)
-				defer cancel()
-				stream, err = b.js.CreateStream(ctx, cfg)
-			}
+	for pauseFor := fenced.Shortest; ; pauseFor = min(2*pauseFor, time.Second) {
+		err := b.provisionOnce(ctx, cfg)
+		var is unfit
+		if err == nil || fenced.Hopeless(err) || errors.As(err, &is) {
 			return err
-		})
-		if err != nil {
-			return 0, err
 		}
-		is := stream.CachedInfo().Config
-		if err := unfit(is, cfg); err != nil {
-			return 0, err
+		if waitErr := (store{b}).Wait(ctx, pauseFor); waitErr != nil {
+			return fmt.Errorf("%w (the last try: %w)", waitErr, err)
 		}
-		if !differs(is, cfg) {
-			return 0, nil
-		}
-		is.Replicas, is.MaxMsgs, is.MaxBytes, is.MaxAge, is.Description = cfg.Replicas, cfg.MaxMsgs, cfg.MaxBytes, cfg.MaxAge, cfg.Description
-		is.MaxMsgsPerSubject, is.Duplicates, is.AllowDirect, is.DenyDelete = cfg.MaxMsgsPerSubject, cfg.Duplicates, cfg.AllowDirect, cfg.DenyDelete
-		is.MaxConsumers = cfg.MaxConsumers
-		return 0, b.try(ctx, "$JS.API.STREAM.UPDATE."+cfg.Name, func(ctx context.Context) error {
-			_, err := b.js.UpdateStream(ctx, is)
-			return err
-		})
-	})
-	return err
+	}
 }
 
-// unfit names what cannot be changed and must be as it is wanted. Trying again is of no use.
-func unfit(is, want jetstream.StreamConfig) error {
+func (b *Bus) provisionOnce(ctx context.Context, cfg jetstream.StreamConfig) error {
+	var stream jetstream.Stream
+	err := b.try(ctx, "$JS.API.STREAM.INFO."+cfg.Name, func(ctx context.Context) (err error) {
+		stream, err = b.js.Stream(ctx, cfg.Name)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = b.tryFor(ctx, 5*tryTime, "$JS.API.STREAM.CREATE."+cfg.Name, func(ctx context.Context) (err error) {
+			stream, err = b.js.CreateStream(ctx, cfg)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	is := stream.CachedInfo().Config
+	if err := fits(is, cfg); err != nil {
+		return err
+	}
+	if !differs(is, cfg) {
+		return nil
+	}
+	is.Replicas, is.MaxMsgs, is.MaxBytes, is.MaxAge, is.Description = cfg.Replicas, cfg.MaxMsgs, cfg.MaxBytes, cfg.MaxAge, cfg.Description
+	is.MaxMsgsPerSubject, is.Duplicates, is.AllowDirect, is.DenyDelete = cfg.MaxMsgsPerSubject, cfg.Duplicates, cfg.AllowDirect, cfg.DenyDelete
+	is.MaxConsumers = cfg.MaxConsumers
+	return b.tryFor(ctx, 5*tryTime, "$JS.API.STREAM.UPDATE."+cfg.Name, func(ctx context.Context) error {
+		_, err := b.js.UpdateStream(ctx, is)
+		return err
+	})
+}
+
+// unfit says what of a stream cannot be changed and must be otherwise.
+type unfit string
+
+func (u unfit) Error() string {
+	return "it exists " + string(u) + "; remove it, or use a server of Stint's own"
+}
+
+func fits(is, want jetstream.StreamConfig) error {
+	say := func(format string, args ...any) error { return unfit(fmt.Sprintf(format, args...)) }
 	switch {
 	case is.Storage != want.Storage:
-		return fmt.Errorf("%w: it exists and is kept in %s, not in %s; remove it or use another server", errUnfit, is.Storage, want.Storage)
+		return say("and is kept in %s, not in %s", is.Storage, want.Storage)
 	case is.Retention != want.Retention:
-		return fmt.Errorf("%w: it exists with retention %s, not %s; remove it or use another server", errUnfit, is.Retention, want.Retention)
+		return say("and its retention is %s, not %s", is.Retention, want.Retention)
 	case len(is.Subjects) != 1 || is.Subjects[0] != want.Subjects[0]:
-		return fmt.Errorf("%w: it exists with the subjects %v, not %v; remove it or use another server", errUnfit, is.Subjects, want.Subjects)
+		return say("with the subjects %v, not %v", is.Subjects, want.Subjects)
 	case is.Discard != want.Discard:
-		return fmt.Errorf("%w: it exists and discards %s messages, not %s; remove it or use another server", errUnfit, is.Discard, want.Discard)
+		return say("and when full it discards %s, not %s", is.Discard, want.Discard)
 	case is.AllowMsgTTL != want.AllowMsgTTL:
-		return fmt.Errorf("%w: it exists and allows times to live: %v; remove it or use another server", errUnfit, is.AllowMsgTTL)
+		return say("and allows messages a time to live: %v, not %v", is.AllowMsgTTL, want.AllowMsgTTL)
+	case is.PersistMode == jetstream.AsyncPersistMode && want.PersistMode != is.PersistMode:
+		return say("and acknowledges before it writes")
+	case is.MaxMsgSize > 0 || is.Sealed || is.NoAck || is.Mirror != nil || len(is.Sources) > 0 || is.DenyPurge && want.MaxMsgs < 0:
+		return say("with limits that Stint does not set: %+v", is)
 	}
 	return nil
 }
-
-// errUnfit counts as a certain answer, as a wrong subject does.
-var errUnfit = fmt.Errorf("a stream of another kind (%w)", bus.ErrSubject)
 
 func differs(is, want jetstream.StreamConfig) bool {
 	return is.Replicas != want.Replicas || is.MaxMsgs != want.MaxMsgs || is.MaxBytes != want.MaxBytes || is.MaxAge != want.MaxAge ||

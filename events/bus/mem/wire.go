@@ -45,7 +45,8 @@ type answerer struct {
 	c              *Client
 	pattern, queue string
 	fn             func(context.Context, bus.Nudge) ([]byte, error)
-	ctx            context.Context
+	ctx            context.Context // ends when it stops answering
+	stop           func()
 }
 
 // Nudge implements bus.Wire.
@@ -116,35 +117,45 @@ func (w wire) Ask(ctx context.Context, subject string, question []byte) ([]byte,
 	if err := bus.Fits(question); err != nil {
 		return nil, err
 	}
-	if err := w.c.enter(ctx); err != nil {
-		return nil, err
+	for {
+		if err := w.c.enter(ctx); err != nil {
+			return nil, err
+		}
+		chosen := w.c.hub.answererOf(subject)
+		if chosen == nil {
+			return nil, bus.ErrNobody
+		}
+		inner, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(chosen.ctx, cancel)
+		answer, err := chosen.fn(inner, bus.Nudge{Subject: subject, Data: bytes.Clone(question)})
+		stop()
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+			return bytes.Clone(answer), nil
+		case chosen.ctx.Err() == nil:
+			return nil, &bus.AnswerError{Text: err.Error()}
+		}
 	}
-	h := w.c.hub
+}
+
+// answererOf returns one of those who answer the subject, in turn, or nil.
+func (h *Hub) answererOf(subject string) *answerer {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	var able []*answerer
 	for _, a := range h.answers {
 		if bus.Matches(a.pattern, subject) && a.c.usable() == nil {
 			able = append(able, a)
 		}
 	}
-	h.turn++
-	turn := h.turn
-	h.mu.Unlock()
 	if len(able) == 0 {
-		return nil, bus.ErrNobody
+		return nil
 	}
-	chosen := able[turn%len(able)]
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(chosen.ctx, cancel)()
-	answer, err := chosen.fn(inner, bus.Nudge{Subject: subject, Data: bytes.Clone(question)})
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, &bus.AnswerError{Text: err.Error()}
-	}
-	return bytes.Clone(answer), nil
+	h.turn++
+	return able[h.turn%len(able)]
 }
 
 // Answer implements bus.Wire.
@@ -153,7 +164,7 @@ func (w wire) Answer(subject, queue string, fn func(context.Context, bus.Nudge) 
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &answerer{c: w.c, pattern: subject, queue: queue, fn: fn, ctx: ctx}
+	a := &answerer{c: w.c, pattern: subject, queue: queue, fn: fn, ctx: ctx, stop: cancel}
 	h := w.c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,7 +194,12 @@ func (h *Hub) forget(c *Client) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subs = without(h.subs, func(x *listener) bool { return x.c == c })
-	h.answers = without(h.answers, func(x *answerer) bool { return x.c == c })
+	h.answers = without(h.answers, func(x *answerer) bool {
+		if x.c == c {
+			x.stop()
+		}
+		return x.c == c
+	})
 }
 
 func without[T any](list []T, gone func(T) bool) []T {

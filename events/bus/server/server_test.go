@@ -256,16 +256,16 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestStreamsAreAsTheyMustBe changes what can be changed back and makes what cannot.
-func TestStreamsAreAsTheyMustBe(t *testing.T) {
+// TestWarns: the operator is told when what is acknowledged might not survive.
+func TestWarns(t *testing.T) {
 	keys, ctx := openKeys(t), within(t)
 	s := start(t, t.TempDir(), keys, 0)
 	b := connect(t, s.URL(), keys, admin)
 	if warnings, err := b.Provision(ctx, jet.Layout{Replicas: 1}); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "sync_interval: always") {
 		t.Fatalf("warnings are %q (%v)", warnings, err)
 	}
-	if _, err := b.Provision(ctx, jet.Layout{Replicas: 1, Synced: true, UsageAge: time.Hour}); err != nil {
-		t.Fatal(err)
+	if warnings, err := b.Provision(ctx, jet.Layout{Replicas: 1, Synced: s.Synced()}); err != nil || len(warnings) != 0 {
+		t.Fatalf("warnings are %q (%v)", warnings, err)
 	}
 	for _, n := range []int{0, 2, 7} {
 		if _, err := b.Provision(ctx, jet.Layout{Replicas: n}); err == nil {
