@@ -181,11 +181,11 @@ func TestFreeze(t *testing.T) {
 	each(t, func(t *testing.T, tree *Tree) {
 		g := mustCreate(t, tree, 1, "batch", Limits{})
 		c, _ := start(t, g, "spin", "60000")
-		within(t, 5*time.Second, "the job uses the CPU", func() bool {
+		within(t, 60*time.Second, "the job uses the CPU", func() bool {
 			s, err := g.Stats()
 			return err == nil && s.CPUUser+s.CPUSystem > 20*time.Millisecond
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		defer cancel()
 		if err := g.Freeze(ctx); err != nil {
 			t.Fatal(err)
@@ -196,13 +196,13 @@ func TestFreeze(t *testing.T) {
 		before, _ := g.Stats()
 		time.Sleep(60 * time.Millisecond)
 		after, _ := g.Stats()
-		if d := after.CPUUser + after.CPUSystem - before.CPUUser - before.CPUSystem; d > 2*time.Millisecond {
+		if d := after.CPUUser + after.CPUSystem - before.CPUUser - before.CPUSystem; d > 20*time.Millisecond {
 			t.Errorf("a frozen job used %v", d)
 		}
 		if err := g.Thaw(ctx); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, "the job goes on", func() bool {
+		within(t, 60*time.Second, "the job goes on", func() bool {
 			s, _ := g.Stats()
 			return s.CPUUser+s.CPUSystem > after.CPUUser+after.CPUSystem+10*time.Millisecond
 		})
@@ -318,11 +318,11 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum := s.CPUUser + s.CPUSystem; sum < 190*time.Millisecond || sum > time.Second || s.CPUUser < s.CPUSystem {
+		if sum := s.CPUUser + s.CPUSystem; sum < 190*time.Millisecond || sum > 5*time.Second || s.CPUUser < s.CPUSystem {
 			t.Errorf("CPU of 200 ms of spinning: user %v, system %v", s.CPUUser, s.CPUSystem)
 		}
 		c, out := start(t, g, "take", "30", "stay")
-		within(t, 10*time.Second, "the memory is taken", func() bool {
+		within(t, 60*time.Second, "the memory is taken", func() bool {
 			s, _ := g.Stats()
 			return s.MemoryBytes > 30<<20
 		})

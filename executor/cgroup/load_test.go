@@ -73,7 +73,7 @@ func oneOfMany(tree *Tree, path string, id uint64, uid int) error {
 	if err != nil || ws != 0 {
 		return fmt.Errorf("%s: status %v, %v", g.Name(), ws, err)
 	}
-	if s, err := g.Stats(); err != nil || s.Has&HasCPU == 0 || s.CPUUser+s.CPUSystem > 10*time.Second {
+	if s, err := g.Stats(); err != nil || s.Has&HasCPU == 0 || s.CPUUser+s.CPUSystem > 60*time.Second {
 		return fmt.Errorf("%s: %+v, %v", g.Name(), s, err)
 	}
 	if err := g.Remove(); err != nil {

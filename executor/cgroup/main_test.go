@@ -175,7 +175,7 @@ func newTree(t testing.TB, h Host, cfg Config) *Tree {
 			if err != nil {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 			if err := g.Kill(ctx); err != nil {
 				t.Error(err)
 			}
