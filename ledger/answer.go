@@ -107,7 +107,7 @@ func (l *Ledger) snapshot() (*pebble.Snapshot, error) {
 func (l *Ledger) status(seq uint64) *rows.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &rows.Status{Seq: seq, Format: Format, Error: l.trouble, Host: l.o.Host, SnapshotSeq: l.snappedSeq}
+	return &rows.Status{Seq: seq, Format: Format, Error: l.trouble, Host: l.o.Host, Records: uint64(l.hot), SnapshotSeq: l.snappedSeq}
 }
 
 // usage adds up the hours of a window by account and user.

@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -11,11 +13,17 @@ import (
 // commit writes all that is pending and the cursor in one batch. What a batch holds depends on where the commits fall,
 // the tables after it do not.
 func (t *tables) commit(seq uint64, at int64, how *pebble.WriteOptions) error {
+	// Keys go in table by table and ascending, since that is how inserting is cheap.
+	slices.SortStableFunc(t.dirty, func(a, b *record) int { return a.key.compare(b.key) })
 	for _, r := range t.dirty {
 		if err := t.write(r); err != nil {
 			return err
 		}
 	}
+	if err := t.writeKeys(); err != nil {
+		return err
+	}
+	slices.SortStableFunc(t.told, func(a, b *chapter) int { return cmp.Compare(a.job, b.job) })
 	for _, c := range t.told {
 		if err := t.batch.Set(storyKey(t.buf[:0], c.job, c.chunk), c.data, nil); err != nil {
 			return err
@@ -26,7 +34,7 @@ func (t *tables) commit(seq uint64, at int64, how *pebble.WriteOptions) error {
 	for k := range t.usage {
 		keys = append(keys, k)
 	}
-	sort.Strings(keys)
+	slices.Sort(keys)
 	for _, k := range keys {
 		if err := t.put([]byte(k), t.usage[k]); err != nil {
 			return err
@@ -96,52 +104,75 @@ func (t *tables) write(r *record) error {
 		}
 		r.raw = false
 	}
-	return t.reindex(r)
+	t.reindex(r)
+	return nil
 }
 
 // reindex keeps the index keys in step with the row.
-func (t *tables) reindex(r *record) error {
+func (t *tables) reindex(r *record) {
 	if r.row.EndUs == 0 {
 		if !r.active {
 			r.active = true
-			return t.batch.Set(activeKey(t.buf[:0], r.key), nil, nil)
+			t.key(false, 0, activeKey(t.arena, r.key))
 		}
-		return nil
+		return
 	}
 	if r.active {
 		r.active = false
-		if err := t.batch.Delete(activeKey(t.buf[:0], r.key), nil); err != nil {
-			return err
-		}
+		t.key(true, 0, activeKey(t.arena, r.key))
 	}
 	now := indexOf(r.row)
 	if r.index != nil {
 		if *r.index == *now {
-			return nil
+			return
 		}
-		if err := t.unindex(r); err != nil {
+		t.index(r, true)
+	}
+	r.index = now
+	t.index(r, false)
+}
+
+// index sets or removes the index keys of a record that has ended.
+func (t *tables) index(r *record, remove bool) {
+	x := r.index
+	name := nameHash(x.name)
+	t.key(remove, name, endKey(t.arena, x.end, r.key))
+	t.key(remove, name, userKey(t.arena, x.user, x.end, r.key))
+	t.key(remove, name, stateKey(t.arena, x.state, x.end, r.key))
+}
+
+// keyOp is an index key to be set or removed.
+type keyOp struct {
+	key    []byte
+	name   uint32
+	remove bool
+}
+
+// key notes an index key that was made at the end of the arena.
+func (t *tables) key(remove bool, name uint32, arena []byte) {
+	t.keys = append(t.keys, keyOp{arena[len(t.arena):len(arena):len(arena)], name, remove})
+	t.arena = arena
+}
+
+func (t *tables) writeKeys() error {
+	slices.SortStableFunc(t.keys, func(a, b keyOp) int { return bytes.Compare(a.key, b.key) })
+	for _, k := range t.keys {
+		var err error
+		switch {
+		case k.remove:
+			err = t.batch.Delete(k.key, nil)
+		case k.key[0] == tableActive:
+			err = t.batch.Set(k.key, nil, nil)
+		default:
+			var value [4]byte
+			err = t.batch.Set(k.key, binary.BigEndian.AppendUint32(value[:0], k.name), nil)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	r.index = now
-	var value [4]byte
-	name := nameValue(value[:0], now.name)
-	return t.eachIndex(r, func(key []byte) error { return t.batch.Set(key, name, nil) })
-}
-
-func (t *tables) unindex(r *record) error {
-	return t.eachIndex(r, func(key []byte) error { return t.batch.Delete(key, nil) })
-}
-
-func (t *tables) eachIndex(r *record, f func(key []byte) error) error {
-	x := r.index
-	if err := f(endKey(t.buf[:0], x.end, r.key)); err != nil {
-		return err
-	}
-	if err := f(userKey(t.buf[:0], x.user, x.end, r.key)); err != nil {
-		return err
-	}
-	return f(stateKey(t.buf[:0], x.state, x.end, r.key))
+	t.keys, t.arena = t.keys[:0], t.arena[:0]
+	return nil
 }
 
 // remove takes a record out: the remainder of an array whose last task has started.
@@ -150,12 +181,10 @@ func (t *tables) remove(r *record) error {
 		return err
 	}
 	if r.active {
-		if err := t.batch.Delete(activeKey(t.buf[:0], r.key), nil); err != nil {
-			return err
-		}
+		t.key(true, 0, activeKey(t.arena, r.key))
 	}
 	if r.index != nil {
-		return t.unindex(r)
+		t.index(r, true)
 	}
 	return nil
 }

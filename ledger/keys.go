@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -94,14 +95,8 @@ func (k recordKey) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, k.instance)
 }
 
-func (k recordKey) less(o recordKey) bool {
-	if k.group != o.group {
-		return k.group < o.group
-	}
-	if k.place != o.place {
-		return k.place < o.place
-	}
-	return k.instance < o.instance
+func (k recordKey) compare(o recordKey) int {
+	return cmp.Or(cmp.Compare(k.group, o.group), cmp.Compare(k.place, o.place), cmp.Compare(k.instance, o.instance))
 }
 
 func parseRecordKey(b []byte) (recordKey, error) {
@@ -161,8 +156,6 @@ func nameHash(name string) uint32 {
 	}
 	return h
 }
-
-func nameValue(b []byte, name string) []byte { return binary.BigEndian.AppendUint32(b, nameHash(name)) }
 
 // stateOf is the byte a record is indexed by: its state, or stateRequeued.
 func stateOf(r *rows.JobRow) uint32 {

@@ -53,6 +53,7 @@ type Ledger struct {
 	seq     uint64        // committed and visible
 	at      int64         // server time of it
 	moved   chan struct{} // closed when seq moves
+	hot     int           // jobs in hot state then
 	trouble string        // why the follower stands still
 	broken  error         // the storage failed: nothing may be asked of it any more
 	first   int64         // server time of message 1
@@ -280,7 +281,7 @@ func (l *Ledger) Commit(sync bool) error {
 	}
 	l.cursor = seq
 	l.mu.Lock()
-	l.seq, l.at = seq, at
+	l.seq, l.at, l.hot = seq, at, l.fold.Counts().Jobs
 	l.trouble = ""
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -77,7 +77,7 @@ func (q *query) candidates(db pebble.Reader, behind *recordKey) ([]recordKey, er
 	var keys []recordKey
 	var err error
 	collect := func(k recordKey) {
-		if behind == nil || behind.less(k) {
+		if behind == nil || behind.compare(k) < 0 {
 			keys = append(keys, k)
 		}
 	}
@@ -90,7 +90,7 @@ func (q *query) candidates(db pebble.Reader, behind *recordKey) ([]recordKey, er
 	if err != nil {
 		return nil, err
 	}
-	sort.Slice(keys, func(i, j int) bool { return keys[i].less(keys[j]) })
+	slices.SortFunc(keys, recordKey.compare)
 	n := 0
 	for i, k := range keys {
 		if i == 0 || k != keys[n-1] {

@@ -53,7 +53,8 @@ type tables struct {
 	batch   *pebble.Batch
 	pending int // changes since the last commit
 	buf     []byte
-	enc     []byte
+	keys    []keyOp // index keys of the commit that is being written, in arena
+	arena   []byte
 }
 
 // keep is how many clean records and stories are kept for the next change; losing them costs a read.
