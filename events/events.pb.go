@@ -874,6 +874,7 @@ const (
 	EndCause_NODE_REBOOTED EndCause = 5
 	EndCause_STOPPED       EndCause = 6 // ended by order
 	EndCause_RUN_VOID      EndCause = 7 // the log knew this run no more
+	EndCause_NODE_WAS_LOST EndCause = 8 // the leader gave the node up: written by the fold, no node says it of itself
 )
 
 // Enum value maps for EndCause.
@@ -887,6 +888,7 @@ var (
 		5: "NODE_REBOOTED",
 		6: "STOPPED",
 		7: "RUN_VOID",
+		8: "NODE_WAS_LOST",
 	}
 	EndCause_value = map[string]int32{
 		"EXITED":        0,
@@ -897,6 +899,7 @@ var (
 		"NODE_REBOOTED": 5,
 		"STOPPED":       6,
 		"RUN_VOID":      7,
+		"NODE_WAS_LOST": 8,
 	}
 )
 
@@ -8434,7 +8437,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x14OUT_OF_MEMORY_REASON\x10?\x12\x18\n" +
 	"\x14JOB_HOLD_MAX_REQUEUE\x10@\x12\x0f\n" +
 	"\vSTATUS_LOST\x10A\x12\x11\n" +
-	"\rMEM_PER_LIMIT\x10B*\x8c\x01\n" +
+	"\rMEM_PER_LIMIT\x10B*\x9f\x01\n" +
 	"\bEndCause\x12\n" +
 	"\n" +
 	"\x06EXITED\x10\x00\x12\x11\n" +
@@ -8445,7 +8448,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\rSTATUS_UNSEEN\x10\x04\x12\x11\n" +
 	"\rNODE_REBOOTED\x10\x05\x12\v\n" +
 	"\aSTOPPED\x10\x06\x12\f\n" +
-	"\bRUN_VOID\x10\a*o\n" +
+	"\bRUN_VOID\x10\a\x12\x11\n" +
+	"\rNODE_WAS_LOST\x10\b*o\n" +
 	"\x0ePartitionState\x12\x10\n" +
 	"\fPARTITION_UP\x10\x00\x12\x18\n" +
 	"\x14PARTITION_DOWN_STATE\x10\x01\x12\x13\n" +

@@ -374,7 +374,7 @@ func (c *Cluster) nodeLost(f *events.NodeLost) string {
 		}
 	}
 	c.putNode(n, next)
-	c.endAll(next, events.EndCause_STATUS_UNSEEN, "the node was lost")
+	c.endAll(next, events.EndCause_NODE_WAS_LOST, "the node was lost")
 	return ""
 }
 

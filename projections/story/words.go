@@ -92,6 +92,8 @@ func causeText(c events.EndCause) string {
 		return "the node ended it at its time limit"
 	case events.EndCause_STATUS_UNSEEN:
 		return "nobody saw how it ended"
+	case events.EndCause_NODE_WAS_LOST:
+		return "the node was lost"
 	case events.EndCause_NODE_REBOOTED:
 		return "the node was booted again"
 	case events.EndCause_STOPPED:

@@ -194,7 +194,7 @@ func (p *pass) stopOnLostNodes() {
 // lostNode is a node of the run whose boot ended under it; empty if there is none.
 func lostNode(j *projections.Job) string {
 	for _, n := range j.Nodes {
-		if n.ExitedUs != 0 && n.Cause == events.EndCause_NODE_REBOOTED {
+		if n.Cause == events.EndCause_NODE_REBOOTED || n.Cause == events.EndCause_NODE_WAS_LOST {
 			return n.Node
 		}
 	}

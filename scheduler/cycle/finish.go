@@ -1,8 +1,6 @@
 package cycle
 
 import (
-	"strings"
-
 	"stint/events"
 	"stint/projections"
 	"stint/scheduler/admit"
@@ -71,7 +69,8 @@ func EndOf(j *projections.Job) *events.Ended {
 	if cause == events.EndCause_EXITED || cause == events.EndCause_STOPPED {
 		for _, n := range j.Nodes[min(1, len(j.Nodes)):] {
 			switch n.Cause {
-			case events.EndCause_OOM_KILLED, events.EndCause_LAUNCH_FAILED, events.EndCause_NODE_REBOOTED, events.EndCause_STATUS_UNSEEN, events.EndCause_LIMIT_PASSED:
+			case events.EndCause_OOM_KILLED, events.EndCause_LAUNCH_FAILED, events.EndCause_NODE_REBOOTED, events.EndCause_NODE_WAS_LOST,
+				events.EndCause_STATUS_UNSEEN, events.EndCause_LIMIT_PASSED:
 				cause, node = n.Cause, n
 			}
 			if node == n {
@@ -89,10 +88,7 @@ func EndOf(j *projections.Job) *events.Ended {
 		timeout(e)
 	case events.EndCause_STATUS_UNSEEN:
 		e.State, e.Reason = events.JobState_FAILED, events.Reason_STATUS_LOST
-		if strings.Contains(node.Text, "node was lost") {
-			e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
-		}
-	case events.EndCause_NODE_REBOOTED:
+	case events.EndCause_NODE_REBOOTED, events.EndCause_NODE_WAS_LOST:
 		e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
 	default:
 		switch {
