@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The tests run real supervisors: this test program, started again with its configuration in a variable.
@@ -27,6 +29,7 @@ type testConfig struct {
 	Node, HostName, StateDir, Spool string
 	SampleEvery, TombstoneAge       time.Duration
 	Version                         string
+	Files, Processes                uint64 // limits of the supervisor itself; 0: as they are
 	Under                           string // where the control groups of the node go; empty: none are used
 }
 
@@ -45,6 +48,16 @@ func TestMain(m *testing.M) {
 	var c testConfig
 	if err := json.Unmarshal([]byte(v), &c); err != nil {
 		panic(err)
+	}
+	if c.Files > 0 {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: c.Files, Max: c.Files}); err != nil {
+			panic(err)
+		}
+	}
+	if c.Processes > 0 {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Processes, Max: c.Processes}); err != nil {
+			panic(err)
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,7 +57,8 @@ func (s *supervisor) recover() error {
 	if err := s.spool.open(used); err != nil {
 		return err
 	}
-	for _, st := range s.live {
+	// The steps begin to move as they are taken up.
+	for _, st := range slices.Collect(maps.Values(s.live)) {
 		if err := s.takeUp(st); err != nil {
 			return fmt.Errorf("taking up %s: %w", st.id, err)
 		}
@@ -148,7 +150,7 @@ func (s *supervisor) takeUp(st *step) error {
 	}
 	if st.birth == nil {
 		// It was killed between deciding and recording. What had begun, if anything, never was known to anybody.
-		st.adopted = true
+		st.adopted.Store(true)
 		close(st.over)
 		go s.clear(st, &Exited{Key: st.launching.Key, Node: st.launching.Node, End: End_LOST_STATUS, EndedUnixNs: unixNow(),
 			Detail: "the supervisor was killed while it was launching it; whatever had begun was ended"})
@@ -157,9 +159,9 @@ func (s *supervisor) takeUp(st *step) error {
 	pid := int(st.birth.Pid)
 	p, err := readStat(pid)
 	if err == nil && p.startTicks == st.birth.StartTicks {
-		st.adopted = p.ppid != s.pid
+		st.adopted.Store(p.ppid != s.pid)
 		if st.pidfd, err = unix.PidfdOpen(pid, 0); err == nil {
-			if !st.adopted {
+			if !st.adopted.Load() {
 				s.addMain(pid)
 			}
 			if err := s.reaper.watch(st.pidfd, func() { s.finish(st) }); err != nil {
@@ -174,7 +176,7 @@ func (s *supervisor) takeUp(st *step) error {
 			return fmt.Errorf("opening process %d: %w", pid, err)
 		}
 	}
-	st.adopted = true
+	st.adopted.Store(true)
 	x := st.status // it may have been seen before the last supervisor was killed
 	if x == nil {
 		x = &Exited{Key: st.launching.Key, Node: st.launching.Node, End: End_LOST_STATUS, StartedUnixNs: st.birth.StartedUnixNs, EndedUnixNs: unixNow(),

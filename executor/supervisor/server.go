@@ -215,7 +215,7 @@ func (s *supervisor) list() *Listed {
 			out.Launching = append(out.Launching, st.launching.Key)
 			continue
 		}
-		r := &Running{Started: st.started(), Suspended: st.order.Suspended, Adopted: st.adopted, LimitLeftMs: -1}
+		r := &Running{Started: st.started(), Suspended: st.order.Suspended, Adopted: st.adopted.Load(), LimitLeftMs: -1}
 		switch {
 		case st.order.KillAtMonoNs != 0:
 			r.Cause, r.LimitLeftMs = st.order.Cause, 0

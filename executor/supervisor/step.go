@@ -3,6 +3,7 @@ package supervisor
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,8 +38,8 @@ type step struct {
 
 	cage    Confinement // nil: none
 	pidfd   int
-	adopted bool     // it is not our child
-	stderr  *os.File // where the user is told things; may be nil
+	adopted atomic.Bool // it is not our child
+	stderr  *os.File    // where the user is told things; may be nil
 	timer   *time.Timer
 	ordered bool // the order was read from the journal, so it holds against the launch's time limit
 	usage   tally
@@ -266,7 +267,7 @@ func (s *supervisor) howEnded(st *step) *Exited {
 		return x
 	}
 	// Not our child. Its parent is going to reap it, or has: both leave a trace.
-	st.adopted = true
+	st.adopted.Store(true)
 	if ws, ok := s.traceOf(st); ok {
 		setStatus(x, ws)
 		return x
@@ -361,7 +362,7 @@ func (s *supervisor) bury(st *step, x *Exited) {
 func (s *supervisor) retire(st *step, x *Exited) {
 	if st.birth != nil && st.pidfd >= 0 {
 		pid := int(st.birth.Pid)
-		if !st.adopted {
+		if !st.adopted.Load() {
 			var ws syscall.WaitStatus
 			_, _ = syscall.Wait4(pid, &ws, syscall.WNOHANG, nil)
 		}

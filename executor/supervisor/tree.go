@@ -17,7 +17,7 @@ func (s *supervisor) processes(st *step) ([]int, error) {
 		}
 		return without(pids, st), nil
 	}
-	if st.ended() && !st.adopted {
+	if st.ended() && !st.adopted.Load() {
 		// The main process is gone, so what is left of it are orphans, our children, with what is below them: mostly
 		// there are none, and the whole of /proc need not be read.
 		orphans, err := s.strangers()
@@ -57,7 +57,7 @@ func (s *supervisor) treeOf(st *step, all []stat) []int {
 		switch {
 		case p.pid == main && p.startTicks == since, p.session == main && p.startTicks >= since:
 			add(p.pid)
-		case p.ppid == s.pid || st.adopted:
+		case p.ppid == s.pid || st.adopted.Load():
 			// Perhaps an orphan, whose parent is this supervisor, or after a kill somebody else. Whose it is, only its
 			// environment tells, and only if there is no other step of the job.
 			if !s.isMain(p.pid) && p.state != 'Z' && p.startTicks >= since && s.marked(st, p.pid) {
