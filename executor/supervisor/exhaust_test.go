@@ -57,7 +57,7 @@ func TestOutOfProcesses(t *testing.T) {
 	needRoot(t)
 	r := newRig(t, func(r *rig) {
 		r.as = &syscall.Credential{Uid: 64321, Gid: 64321} // nobody else's, so that only the test's processes count
-		r.conf.Processes = 60
+		r.conf.Processes = 160
 	})
-	exhaust(t, r, 60)
+	exhaust(t, r, 160)
 }

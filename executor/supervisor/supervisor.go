@@ -154,7 +154,8 @@ func open(conf Config) (*supervisor, error) {
 		host = ""
 	}
 	s.threads = newThreads(host)
-	if err := s.threads.warm(4); err != nil {
+	spare(spareThreads)
+	if err := s.threads.warm(8); err != nil {
 		return nil, err
 	}
 	if s.reaper, err = newReaper(); err != nil {

@@ -88,6 +88,27 @@ func (t *threads) warm(n int) error {
 	return nil
 }
 
+// spareThreads is how many threads the runtime gets ahead of need, at the least (it takes as many again to make them).
+const spareThreads = 24
+
+// spare makes the runtime create n threads, which it keeps. It creates one whenever too many others are in system calls,
+// and ends the process if the system refuses: a user whose jobs use up the limit on processes must not do that to us.
+func spare(n int) {
+	var there sync.WaitGroup
+	there.Add(n)
+	release := make(chan struct{})
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			there.Done()
+			<-release // a goroutine that is bound to its thread takes that along when it waits
+		}()
+	}
+	there.Wait()
+	close(release)
+}
+
 func (t *threads) start() (chan func() bool, error) {
 	work := make(chan func() bool)
 	ready := make(chan error, 1)
