@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
 	"stint/cli/wire"
 	"stint/events"
+	"stint/ledger/rows"
 	"stint/projections"
 )
 
@@ -23,70 +22,7 @@ func (w *World) input(args []string) slurm.Input {
 	return slurm.Input{Args: args, Environ: w.Environ, Now: w.Now, Release: w.Release(), User: w.user()}
 }
 
-// user is the caller's name. Whom the host's files do not know, the agent is asked for: it asks the name service too.
-func (w *World) user() string {
-	uid := strconv.Itoa(syscall.Getuid())
-	if u, err := user.LookupId(uid); err == nil {
-		return u.Username
-	}
-	if c, err := wire.Dial(w.State); err == nil {
-		defer c.Close()
-		if resp, err := c.Call(&wire.Request{What: &wire.Request_Hello{Hello: &wire.Hello{}}}); err == nil {
-			return resp.GetWelcome().GetUser()
-		}
-	}
-	return uid
-}
-
-// userName is the name of a user, "" if the host does not know it.
-func userName(uid uint32) string {
-	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
-		return u.Username
-	}
-	return ""
-}
-
-// names turns users given by number into names, and says of which there are none.
-func (w *World) names(command string, users []string) []string {
-	var out []string
-	for _, u := range users {
-		if n, err := strconv.ParseUint(u, 10, 32); err == nil {
-			if name := userName(uint32(n)); name != "" {
-				out = append(out, name)
-				continue
-			}
-		} else if userExists(u) || !knowsUsers() {
-			out = append(out, u)
-			continue
-		}
-		fmt.Fprintf(w.Stderr, "%s: error: Invalid user: %s\n", command, u)
-		out = append(out, u)
-	}
-	return out
-}
-
-// knowsUsers reports whether this program sees all users the host has: a static one does not see LDAP's, so a name that
-// is not in the files is no error where the name service is more than files.
-func knowsUsers() bool {
-	var text string
-	data, err := readSmall("/etc/nsswitch.conf")
-	if err != nil {
-		return true
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "passwd:"); ok {
-			text = rest
-		}
-	}
-	for _, source := range strings.Fields(text) {
-		if source != "files" && source != "systemd" && source != "compat" {
-			return false
-		}
-	}
-	return true
-}
-
-// clock prints times as the caller wants them.
+// clock prints times as the user has it.
 func (w *World) clock() format.Clock {
 	return format.Clock{Now: w.Now, Format: w.Getenv("SLURM_TIME_FORMAT")}
 }
@@ -155,15 +91,39 @@ func (w *World) repeat(seconds int, once func() int) int {
 	if seconds == 0 {
 		return once()
 	}
-	for {
+	for first := true; ; first = false {
 		io.WriteString(w.Stdout, format.DateLine(w.Now))
-		if code := once(); code != 0 {
-			return code
+		if code := once(); code != 0 && first {
+			return code // later on, whoever answers may come back
 		}
-		time.Sleep(time.Duration(seconds) * time.Second)
 		fmt.Fprintln(w.Stdout)
-		w.Now = time.Now()
+		w.Now = w.Wait(time.Duration(seconds) * time.Second)
 	}
+}
+
+// account puts one question to the ledger.
+func (w *World) account(command string, q *rows.Ask) (*rows.Answer, error) {
+	c, err := w.connect(command)
+	if err != nil {
+		return nil, err
+	}
+	return c.Account(q)
+}
+
+// jobs asks for rows of the queue.
+func (w *World) jobs(command string, q *projections.AskJobs) (*projections.Answer, error) {
+	return w.ask(command, &projections.Ask{What: &projections.Ask_Jobs{Jobs: q}})
+}
+
+// config asks for the configuration.
+func (w *World) config(command string) (*projections.AnswerConfig, error) {
+	a, err := w.ask(command, &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
+	return a.GetConfig(), err
+}
+
+// unmet prints why a request was not met and returns the exit code.
+func (w *World) unmet(command string, err error) int {
+	return w.complain(command, errors.New(why(err)))
 }
 
 // other says that a question is for another cluster than the one there is.
@@ -177,15 +137,6 @@ func (w *World) other(clusters, own string) error {
 		}
 	}
 	return nil
-}
-
-// userExists reports whether the host's files know a user by name or number.
-func userExists(u string) bool {
-	if _, err := user.Lookup(u); err == nil {
-		return true
-	}
-	_, err := user.LookupId(u)
-	return err == nil
 }
 
 // readSmall reads the beginning of a file, at most 64 KiB.

@@ -26,6 +26,9 @@ type World struct {
 	Dir     string   // working directory, absolute; "" if it is gone
 	Now     time.Time
 	State   string // directory of the cluster
+	Uid     uint32 // who calls
+	Users   Users
+	Wait    func(time.Duration) time.Time // lets time pass and returns what time it is then
 
 	conn *wire.Conn
 }
@@ -36,7 +39,10 @@ func Process() *World {
 	if err != nil {
 		dir = ""
 	}
-	return &World{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now(), State: wire.Dir()}
+	return &World{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now(), State: wire.Dir(),
+		Uid: uint32(os.Getuid()), Users: hostUsers(), Wait: func(d time.Duration) time.Time { time.Sleep(d); return time.Now() },
+	}
 }
 
 // Getenv returns a variable's value, "" if it is not set.
@@ -66,7 +72,7 @@ func (w *World) Release() slurm.Release {
 }
 
 // pause waits a little before a request that the agent had no room for is made again.
-func (w *World) pause() { time.Sleep(500 * time.Millisecond) }
+func (w *World) pause() { w.Now = w.Wait(500 * time.Millisecond) }
 
 // dial connects to the host's agent. Its notes go to stderr under the command's name.
 func (w *World) dial(command string) (*wire.Conn, error) {

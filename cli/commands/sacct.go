@@ -1,17 +1,18 @@
 package commands
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
+	"stint/events/tres"
 	"stint/ledger/rows"
 )
 
-func init() { table["sacct"] = &command{"show accounting records", sacct} }
+func init() { table["sacct"] = &command{"show what jobs there were and what they used", sacct} }
 
 func sacct(args []string, w *World) int {
 	q, err := slurm.ReadSacct(w.input(args))
@@ -25,39 +26,60 @@ func sacct(args []string, w *World) int {
 		io.WriteString(w.Stdout, format.AccountFieldNames(w.Release()))
 		return 0
 	}
-	t, err := format.AccountTable(q.Format, w.Release())
+	columns, err := format.AccountTable(q.Format, w.Release())
 	if err != nil {
 		return w.complain("sacct", err)
 	}
-	q.Ask.Users = w.names("sacct", q.Ask.Users)
-	c, err := w.connect("sacct")
-	if err != nil {
-		return w.complain("sacct", fmt.Errorf("Problem talking to the database: %s", why(err)))
+	if name := w.unknown(q.Ask.Users); name != "" {
+		return w.complain("sacct", errors.New("Invalid user id: "+name))
 	}
-	cluster := w.clusterName(c)
-	if err := w.other(q.Clusters, cluster); err != nil {
-		return w.complain("sacct", err)
-	}
-	context := &format.AccountContext{Context: w.context(cluster, false), Unit: q.Unit}
-	if !q.NoHeader {
-		io.WriteString(w.Stdout, t.Head(q))
-	}
-	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
-	for {
-		a, err := c.Account(ask)
+	context := &format.AccountContext{Context: w.context("", q.Unit == tres.Plain), Unit: q.Unit}
+	if q.Clusters != "" || columns.Has("Cluster") {
+		info, err := w.config("sacct")
 		if err != nil {
-			return w.complain("sacct", errors.New("Problem talking to the database: "+why(err)))
+			return w.unmet("sacct", err)
 		}
-		var b strings.Builder
-		for _, row := range format.Accounts(a.Records, context) {
-			b.WriteString(t.Row(q, row))
+		context.Cluster = info.GetConfig().GetCluster()
+		if err := w.other(q.Clusters, context.Cluster); err != nil { // an account book of its own, with nothing in it
+			fmt.Fprintf(w.Stderr, "sacct: %v\n", err)
+			q.Ask = nil
 		}
-		if _, err := io.WriteString(w.Stdout, b.String()); err != nil {
-			return 1
+	}
+	return sacctPrint(q, w, columns, context)
+}
+
+// sacctPrint prints the records part by part, as the ledger hands them out: there may be more of them than memory.
+func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.AccountContext) int {
+	out := bufio.NewWriterSize(w.Stdout, 64<<10)
+	seq, n := uint64(0), 0
+	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
+	for first := true; ; first = false {
+		a := &rows.Answer{}
+		if q.Ask != nil {
+			var err error
+			if a, err = w.account("sacct", ask); err != nil {
+				out.Flush()
+				return w.unmet("sacct", err)
+			}
 		}
+		if first && !q.NoHeader {
+			out.WriteString(columns.Head(q))
+		}
+		list := format.Accounts(a.Records, context)
+		for i := range list {
+			out.WriteString(columns.Row(q, list[i]))
+		}
+		seq, n = a.Seq, n+len(list)
 		if len(a.More) == 0 {
-			return 0
+			break
 		}
 		ask.After = a.More
 	}
+	if err := out.Flush(); err != nil {
+		return 1 // whoever read it is gone
+	}
+	if q.Verbose > 0 {
+		fmt.Fprintf(w.Stderr, "sacct: %d rows, current to message %d of the log\n", n, seq)
+	}
+	return 0
 }

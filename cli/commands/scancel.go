@@ -15,6 +15,9 @@ import (
 
 func init() { table["scancel"] = &command{"end jobs, or send them signals", scancel} }
 
+// targetsAtOnce is how many jobs one act names: what the agent takes has an end.
+const targetsAtOnce = 2000
+
 func scancel(args []string, w *World) int {
 	s, err := slurm.ReadScancel(w.input(args))
 	switch {
@@ -24,60 +27,77 @@ func scancel(args []string, w *World) int {
 		io.WriteString(w.Stdout, s.Print)
 		return 0
 	}
+	if s.Clusters != "" {
+		info, err := w.config("scancel")
+		if err != nil {
+			return w.unmet("scancel", err)
+		}
+		if err := w.other(s.Clusters, info.GetConfig().GetCluster()); err != nil {
+			return w.complain("scancel", err)
+		}
+	}
 	if f := s.Cancel.Filter; f != nil {
-		for _, u := range f.Users {
-			if knowsUsers() && len(w.unknownUsers([]string{u})) > 0 {
-				return w.complain("scancel", fmt.Errorf("Invalid user: %s", u))
-			}
+		if name := w.unknown(f.Users); name != "" {
+			return w.complain("scancel", errors.New("Invalid user name: "+name))
 		}
 		f.Users = w.names("scancel", f.Users)
 	}
 	if s.Interactive {
-		if code, done := scancelAsk(s, w); done {
+		if done, code := confirm(s, w); done {
 			return code
 		}
 	}
-	for _, t := range s.Cancel.Targets {
-		if s.Verbose > 0 {
-			fmt.Fprintf(w.Stderr, "scancel: Terminating job %s\n", targetLabel(t))
+	if s.Verbose > 0 {
+		for _, t := range s.Cancel.Targets {
+			fmt.Fprintf(w.Stderr, "scancel: Terminating %s %s\n", targetKind(t), targetLabel(t))
 		}
 	}
-	v, err := w.control("scancel", events.Verb_CANCEL, s.Cancel)
-	if err != nil {
-		return w.complain("scancel", errors.New(why(err)))
-	}
-	if v.Code != events.Code_OK && len(v.Targets) == 0 {
-		fmt.Fprintf(w.Stderr, "scancel: error: %s\n", refused(v.Code, v.Text))
-		return 1
-	}
-	code := 0
-	for _, t := range v.Targets {
-		switch t.Code {
-		case events.Code_UNKNOWN_JOB, events.Code_ALREADY_DONE: // there is nothing left to end
-			if s.Verbose > 0 && !s.Quiet {
-				fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %d: %s\n", t.Job, refusals[t.Code])
-			}
-			if s.Cancel.Signal != 0 && !s.Quiet && s.Verbose > 0 {
-				code = 1
-			}
-		default:
-			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %d: %s\n", t.Job, refused(t.Code, t.Text))
-			code = 1
-		}
+	code := cancel(s, w)
+	for len(s.Cancel.Targets) > targetsAtOnce {
+		s.Cancel.Targets = s.Cancel.Targets[targetsAtOnce:]
+		code = max(code, cancel(s, w))
 	}
 	return code
 }
 
-// unknownUsers returns those of the users that the host does not have.
-func (w *World) unknownUsers(users []string) (out []string) {
-	for _, u := range users {
-		if !userExists(u) {
-			out = append(out, u)
-		}
+// cancel sends one act with the first of the targets. What is over, or was never there, is no failure, as Slurm has it.
+func cancel(s *slurm.Scancel, w *World) int {
+	m := s.Cancel.CloneVT()
+	m.Targets = m.Targets[:min(len(m.Targets), targetsAtOnce)]
+	v, err := w.control("scancel", events.Verb_CANCEL, m)
+	if err != nil {
+		return w.unmet("scancel", err)
 	}
-	return out
+	if len(m.Targets) == 0 && v.Code == events.Code_ACCESS_DENIED {
+		return 0 // what a filter finds of others is passed over
+	}
+	if v.Code != events.Code_OK && len(v.Targets) == 0 {
+		return w.complain("scancel", errors.New(refused(v.Code, v.Text)))
+	}
+	code := 0
+	for _, t := range v.Targets {
+		if len(m.Targets) == 0 && t.Code == events.Code_ACCESS_DENIED {
+			continue
+		}
+		for _, line := range strings.Split(refused(t.Code, t.Text), "\n") {
+			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %d: %s\n", t.Job, line)
+		}
+		code = 1
+	}
+	if s.Verbose > 0 && !s.Quiet && v.Touched == 0 && code == 0 {
+		fmt.Fprintln(w.Stderr, "scancel: nothing was left to end: "+refusals[events.Code_ALREADY_DONE])
+	}
+	return code
 }
 
+func targetKind(t *events.Target) string {
+	if t.HasStep {
+		return "step"
+	}
+	return "job"
+}
+
+// targetLabel is a target as people write it.
 func targetLabel(t *events.Target) string {
 	label := fmt.Sprint(t.Job)
 	if t.HasTasks {
@@ -94,38 +114,75 @@ func targetLabel(t *events.Target) string {
 	return label
 }
 
-// scancelAsk asks before each job, and leaves those that may be ended.
-func scancelAsk(s *slurm.Scancel, w *World) (code int, done bool) {
-	ask := &projections.AskJobs{}
+// confirm asks before each job, and leaves those that may be ended. done: there is nothing more to do.
+func confirm(s *slurm.Scancel, w *World) (done bool, code int) {
+	ask := &projections.AskJobs{Slim: true}
 	if f := s.Cancel.Filter; f != nil {
 		ask.Users, ask.Partitions, ask.Accounts, ask.Names, ask.Nodes, ask.Qos, ask.States = f.Users, f.Partitions, f.Accounts, f.Names, f.Nodes, f.Qos, f.States
 	}
 	for _, t := range s.Cancel.Targets {
 		ask.Ids = append(ask.Ids, t.Job)
 	}
-	a, err := w.ask("scancel", &projections.Ask{What: &projections.Ask_Jobs{Jobs: ask}})
+	a, err := w.jobs("scancel", ask)
 	if err != nil {
-		return w.complain("scancel", errors.New(why(err))), true
+		return true, w.unmet("scancel", err)
 	}
 	c := w.context("", false)
-	r := bufio.NewReader(w.Stdin)
-	var targets []*events.Target
-	for _, row := range format.Jobs(a.GetJobs().GetJobs(), &c, false, false) {
-		if row.GetState().Final() {
-			continue
-		}
-		fmt.Fprintf(w.Stdout, "Cancel job_id=%s name=%s partition=%s [y/n]? ", row.Label(), row.GetSpec().GetName(), row.GetPartition())
-		line, err := r.ReadString('\n')
-		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
-			targets = append(targets, &events.Target{Job: row.GetId()})
-		}
-		if err != nil {
-			break
+	in := bufio.NewReader(w.Stdin)
+	var agreed []*events.Target
+	put := func(kind, label string, r format.Job, t *events.Target) (more bool) {
+		for {
+			fmt.Fprintf(w.Stdout, "Cancel %s_id=%s name=%s partition=%s [y/n]? ", kind, label, r.GetSpec().GetName(), r.GetPartition())
+			line, err := in.ReadString('\n')
+			switch strings.ToLower(strings.TrimSpace(line)) {
+			case "y", "yes":
+				agreed = append(agreed, t)
+				return err == nil
+			case "n", "no":
+				return err == nil
+			}
+			if err != nil {
+				fmt.Fprintln(w.Stdout)
+				return false
+			}
 		}
 	}
+	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false, false)
+	targets := s.Cancel.Targets
 	if len(targets) == 0 {
-		return 0, true
+		targets = []*events.Target{nil}
 	}
-	s.Cancel.Targets, s.Cancel.Filter = targets, nil
-	return 0, false
+asking:
+	for _, t := range targets {
+		for _, r := range rows {
+			if f := s.Cancel.Filter; t != nil && !meant(t, r) || f.GetReservation() != "" && r.GetSpec().GetReservation() != f.GetReservation() ||
+				f.GetWckey() != "" && r.GetSpec().GetWckey() != f.GetWckey() {
+				continue
+			}
+			one := &events.Target{Job: r.GetId()}
+			kind, label := "job", r.Label()
+			switch {
+			case r.GetArrayId() != 0 && r.GetHasTask():
+				one.Job, one.HasTasks, one.Tasks = r.GetArrayId(), true, events.WordsOf(r.GetArrayTask())
+			case r.GetArrayId() != 0: // what waits of it, and of that what was named
+				one.HasTasks, one.Tasks = true, r.GetPending()
+				if t.GetHasTasks() {
+					one.Tasks = events.Words(one.Tasks).And(t.Tasks)
+				}
+				label = targetLabel(one)
+			}
+			if t.GetHasStep() {
+				kind, label = "step", label+"."+events.StepName(t.Step)
+				one.Step, one.HasStep = t.Step, true
+			}
+			if !put(kind, label, r, one) {
+				break asking
+			}
+		}
+	}
+	if len(agreed) == 0 {
+		return true, 0
+	}
+	s.Cancel.Targets, s.Cancel.Filter = agreed, nil
+	return false, 0
 }

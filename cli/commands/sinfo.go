@@ -30,33 +30,30 @@ func sinfo(args []string, w *World) int {
 func sinfoOnce(q *slurm.Sinfo, w *World) int {
 	a, err := w.ask("sinfo", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
 	if err != nil {
-		return w.complain("sinfo", fmt.Errorf("%s", why(err)))
+		return w.unmet("sinfo", err)
 	}
 	answer := a.GetNodes()
-	if err := w.other(q.Clusters, answer.GetConfig().GetCluster()); err != nil {
+	cluster := answer.GetConfig().GetCluster()
+	if err := w.other(q.Clusters, cluster); err != nil {
 		return w.complain("sinfo", err)
 	}
-	c := &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), q.NoConvert), UserName: userName}
-	var l format.Layout[format.Group]
-	var notes []string
-	switch {
-	case q.Fields != "":
-		l, notes = format.SinfoFields.ByName(q.Fields)
-	case q.Format != "":
-		l, notes = format.SinfoFields.ByLetter(q.Format)
-	default:
-		l, _ = format.SinfoFields.ByLetter(format.SinfoFormat(q, w.Release()))
-	}
-	for _, n := range notes {
-		fmt.Fprintf(w.Stderr, "sinfo: error: %s\n", n)
-	}
+	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}
+	l := layout(w, "sinfo", format.SinfoFields, how)
+	c := &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name}
 	groups := format.Groups(q, l, answer, c)
-	if err := format.SortGroups(q, groups); err != nil {
-		return w.complain("sinfo", err)
+	wrong := format.SortGroups(q, groups)
+	if wrong != nil {
+		groups = nil
 	}
-	l.Fit(groups)
-	if q.Long && !q.NoHeader {
-		io.WriteString(w.Stdout, format.DateLine(w.Now))
+	if q.Verbose > 0 {
+		fmt.Fprintf(w.Stderr, "sinfo: %d nodes, %d partitions, current to message %d of the log\n", len(answer.GetNodes()), len(answer.GetPartitions()), a.Seq)
 	}
-	return printRows(w, l, groups, q.NoHeader)
+	if q.Clusters != "" {
+		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", cluster)
+	}
+	code := printRows(w, l, how, groups)
+	if wrong != nil {
+		return w.complain("sinfo", wrong)
+	}
+	return code
 }

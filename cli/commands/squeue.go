@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
 	"stint/events"
+	"stint/events/hostlist"
 	"stint/projections"
 )
 
@@ -33,10 +35,10 @@ func squeue(args []string, w *World) int {
 func squeueOnce(q *slurm.Squeue, w *World) int {
 	ask := &projections.AskJobs{
 		Users: q.Users, Partitions: q.Partitions, Accounts: q.Accounts, Names: q.Names, Nodes: q.Nodes, Qos: q.QOS,
-		AllStates: q.States.All || q.States.Completing, States: q.States.States,
+		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: q.Format == "" && q.Fields == "",
 	}
 	if q.States.Completing {
-		ask.States = nil
+		ask.States = nil // shown tells them apart
 	}
 	var targets []*events.Target
 	for _, id := range append(slices.Clone(q.Jobs), q.StepIDs...) {
@@ -47,89 +49,154 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		targets = append(targets, t)
 		ask.Ids = append(ask.Ids, t.Job)
 	}
-	if len(q.Jobs) > 0 {
+	if len(q.Jobs) > 0 && !q.States.Any() {
 		ask.AllStates = true // to tell a job that is over from one that nobody knows
 	}
-	a, err := w.ask("squeue", &projections.Ask{What: &projections.Ask_Jobs{Jobs: ask}})
+	info, err := w.config("squeue")
 	if err != nil {
-		return w.complain("squeue", fmt.Errorf("%s", why(err)))
+		return w.unmet("squeue", err)
+	}
+	config := info.GetConfig()
+	if err := w.other(q.Clusters, config.GetCluster()); err != nil {
+		return w.complain("squeue", err)
+	}
+	if name := unknownNode(q.Nodes, config); name != "" {
+		return w.complain("squeue", fmt.Errorf("Invalid node name %s", name))
+	}
+	a, err := w.jobs("squeue", ask)
+	if err != nil {
+		return w.unmet("squeue", err)
 	}
 	if len(q.Jobs) == 1 && len(a.GetJobs().GetJobs()) == 0 && a.GetJobs().UnknownId {
 		fmt.Fprintln(w.Stderr, "slurm_load_jobs error: Invalid job id specified")
 		return 1
 	}
-	info, err := w.ask("squeue", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
-	if err != nil {
-		return w.complain("squeue", fmt.Errorf("%s", why(err)))
+	hidden := hiddenPartitions(config)
+	me := ""
+	if q.NotMe {
+		me = w.user()
 	}
-	config := info.GetConfig().GetConfig()
-	if err := w.other(q.Clusters, config.GetCluster()); err != nil {
-		return w.complain("squeue", err)
-	}
-	views := slices.DeleteFunc(a.GetJobs().GetJobs(), func(v *projections.JobView) bool { return !shown(q, v, config) })
+	views := slices.DeleteFunc(a.GetJobs().GetJobs(), func(v *projections.JobView) bool { return !shown(q, v.GetJob(), hidden, me) })
 	c := w.context(config.GetCluster(), q.NoConvert)
 	rows := format.Jobs(views, &c, q.Array, q.PerPartition)
 	if len(targets) > 0 {
-		rows = slices.DeleteFunc(rows, func(r format.Job) bool {
-			return !slices.ContainsFunc(targets, func(t *events.Target) bool { return meant(t, r) })
-		})
+		rows = narrowed(rows, targets)
+	}
+	if q.Verbose > 0 {
+		fmt.Fprintf(w.Stderr, "squeue: %d records, current to message %d of the log\n", len(rows), a.Seq)
+	}
+	if q.Clusters != "" {
+		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", config.GetCluster())
 	}
 	if q.Steps {
 		return squeueSteps(q, w, rows)
 	}
-	return printJobs(q, w, rows)
+	return squeueJobs(q, w, rows)
 }
 
-// shown says whether a job is asked for, as far as the question could not say it.
-func shown(q *slurm.Squeue, v *projections.JobView, config *events.Config) bool {
-	j := v.Job
-	live := j.State == events.JobState_PENDING || j.State == events.JobState_RUNNING || j.State == events.JobState_SUSPENDED || j.Completing
+// unknownNode returns the first node of a host list that is not configured.
+func unknownNode(list string, config *events.Config) string {
+	if list == "" {
+		return ""
+	}
+	known := map[string]bool{}
+	for _, def := range config.GetNodes() {
+		names, _ := hostlist.Expand(def.GetNames(), hostlist.MaxHosts)
+		for _, n := range names {
+			known[n] = true
+		}
+	}
+	names, _ := hostlist.Expand(list, hostlist.MaxHosts)
+	for _, n := range names {
+		if !known[n] {
+			return n
+		}
+	}
+	return ""
+}
+
+func hiddenPartitions(config *events.Config) map[string]bool {
+	hidden := map[string]bool{}
+	for _, p := range config.GetPartitions() {
+		if p.GetHidden() {
+			hidden[p.GetName()] = true
+		}
+	}
+	return hidden
+}
+
+// shown says whether a job is asked for, as far as the question could not say it. me is who is not, or empty.
+func shown(q *slurm.Squeue, j *projections.Job, hidden map[string]bool, me string) bool {
 	switch {
 	case q.States.All:
 	case !q.States.Any():
-		if !live {
+		if j.Over() && !j.GetCompleting() {
 			return false
 		}
-	case q.States.Completing && j.Completing:
-	case slices.Contains(q.States.States, j.State):
-	default:
+	case q.States.Completing && j.GetCompleting():
+	case !slices.Contains(q.States.States, j.GetState()):
 		return false
 	}
-	if q.NotMe && slices.Contains(q.Users, j.GetOwner().GetUser()) {
+	switch {
+	case me != "" && j.GetOwner().GetUser() == me,
+		q.Reservation != "" && j.GetSpec().GetReservation() != q.Reservation,
+		q.Start && !j.Waits(),
+		len(q.Licenses) > 0 && !asksFor(j.GetSpec().GetLicenses(), q.Licenses):
 		return false
 	}
-	if len(q.Licenses) > 0 && !slices.ContainsFunc(strings.FieldsFunc(j.GetSpec().GetLicenses(), func(r rune) bool { return r == ',' || r == ';' }), func(l string) bool {
-		name, _, _ := strings.Cut(l, ":")
-		return slices.Contains(q.Licenses, name)
-	}) {
-		return false
-	}
-	if q.Reservation != "" && j.GetSpec().GetReservation() != q.Reservation {
-		return false
-	}
-	if q.Start && j.State != events.JobState_PENDING {
-		return false
-	}
-	if !q.All && len(q.Partitions) == 0 { // jobs in hidden partitions are shown when these are asked for
-		for _, p := range config.GetPartitions() {
-			if p.Name == j.Partition && p.Hidden {
-				return false
-			}
-		}
-	}
-	return true
+	// Jobs in hidden partitions are shown when these are asked for.
+	return q.All || len(q.Partitions) > 0 || !hidden[j.GetPartition()]
 }
 
-// meant says whether a row is one of those that `-j 8`, `8_3` or `8_[1-4]` names.
+// asksFor says whether a list of licences holds one of the names.
+func asksFor(licenses string, names []string) bool {
+	for _, l := range strings.FieldsFunc(licenses, func(r rune) bool { return r == ',' || r == ';' || r == '|' }) {
+		name, _, _ := strings.Cut(l, ":")
+		if slices.Contains(names, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// narrowed leaves the rows that were named. Of what waits of an array, naming a task or two makes rows of their own.
+func narrowed(rows []format.Job, targets []*events.Target) []format.Job {
+	var out []format.Job
+	for _, r := range rows {
+		whole, tasks := false, events.Words(nil)
+		for _, t := range targets {
+			if !meant(t, r) {
+				continue
+			}
+			if !t.HasTasks || r.GetHasTask() || r.Task >= 0 {
+				whole = true
+				break
+			}
+			tasks = tasks.Or(events.Words(t.Tasks).And(events.Words(r.GetPending())))
+		}
+		if whole {
+			out = append(out, r)
+			continue
+		}
+		tasks.Each(func(n uint32) bool {
+			one := r
+			one.Task = int(n)
+			out = append(out, one)
+			return true
+		})
+	}
+	return out
+}
+
+// meant says whether a row is one of those that `8`, `8_3` or `8_[1-4]` names.
 func meant(t *events.Target, r format.Job) bool {
 	if r.GetId() != t.Job && r.GetArrayId() != t.Job {
 		return false
 	}
-	if !t.HasTasks {
-		return true
-	}
 	tasks := events.Words(t.Tasks)
 	switch {
+	case !t.HasTasks:
+		return true
 	case r.GetHasTask():
 		return tasks.Has(r.GetArrayTask())
 	case r.Task >= 0:
@@ -138,80 +205,92 @@ func meant(t *events.Target, r format.Job) bool {
 	return tasks.Intersects(events.Words(r.GetPending()))
 }
 
-func printJobs(q *slurm.Squeue, w *World, rows []format.Job) int {
-	var l format.Layout[format.Job]
-	var notes []string
-	order := format.SqueueSort
+func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job) int {
+	layout, order := format.SqueueFormat, format.SqueueSort
 	switch {
-	case q.Fields != "":
-		l, notes = format.SqueueFields.ByName(q.Fields)
-	case q.Format != "":
-		l, notes = format.SqueueFields.ByLetter(q.Format)
 	case q.Start:
-		l, _ = format.SqueueFields.ByLetter(format.SqueueStartFormat)
-		order = format.SqueueStartSort
+		layout, order = format.SqueueStartFormat, format.SqueueStartSort
 	case q.Long:
-		l, _ = format.SqueueFields.ByLetter(format.SqueueLongFormat)
-	default:
-		l, _ = format.SqueueFields.ByLetter(format.SqueueFormat)
-	}
-	for _, n := range notes {
-		fmt.Fprintf(w.Stderr, "squeue: error: %s\n", n)
+		layout = format.SqueueLongFormat
 	}
 	if q.Sort != "" {
 		order = q.Sort
 	}
-	sorter, err := format.SqueueFields.Sort(order)
-	if err != nil {
-		return w.complain("squeue", err)
-	}
-	slices.SortStableFunc(rows, sorter.Compare)
-	l.Fit(rows)
-	if q.Long && !q.NoHeader {
-		io.WriteString(w.Stdout, format.DateLine(w.Now))
-	}
-	return printRows(w, l, rows, q.NoHeader)
+	return show(w, "squeue", format.SqueueFields, listing{q.Fields, q.Format, layout, order, q.Long, q.NoHeader}, rows)
 }
+
+// stepSort is the order of steps without -S.
+const stepSort = "P,i"
 
 func squeueSteps(q *slurm.Squeue, w *World, jobs []format.Job) int {
-	var l format.Layout[format.Step]
-	var notes []string
-	switch {
-	case q.Fields != "":
-		l, notes = format.StepFields.ByName(q.Fields)
-	case q.Format != "":
-		l, notes = format.StepFields.ByLetter(q.Format)
-	default:
-		l, _ = format.StepFields.ByLetter(format.SqueueStepFormat)
-	}
-	for _, n := range notes {
-		fmt.Fprintf(w.Stderr, "squeue: error: %s\n", n)
-	}
 	order := q.Sort
 	if order == "" {
-		order = "i"
+		order = stepSort
 	}
-	sorter, err := format.StepFields.Sort(order)
-	if err != nil {
-		return w.complain("squeue", err)
-	}
-	rows := format.Steps(jobs)
-	slices.SortStableFunc(rows, sorter.Compare)
-	l.Fit(rows)
-	return printRows(w, l, rows, q.NoHeader)
+	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long, q.NoHeader}, format.Steps(jobs))
 }
 
-// printRows prints headings and rows at once.
-func printRows[R any](w *World, l format.Layout[R], rows []R, noHeader bool) int {
-	var b strings.Builder
-	if !noHeader {
-		b.WriteString(l.Head() + "\n")
+// listing is how rows are to be shown.
+type listing struct {
+	fields   string // -O
+	format   string // -o
+	standard string // the format if neither was given
+	order    string
+	date     bool
+	noHeader bool
+}
+
+// show sorts rows and prints them.
+func show[R any](w *World, command string, fields format.Fields[R], how listing, rows []R) int {
+	l := layout(w, command, fields, how)
+	sorter, wrong := fields.Sort(how.order)
+	if wrong != nil {
+		rows = nil
+	} else {
+		slices.SortStableFunc(rows, sorter.Compare)
 	}
-	for _, r := range rows {
-		b.WriteString(l.Row(r) + "\n")
+	code := printRows(w, l, how, rows)
+	if wrong != nil {
+		return w.complain(command, wrong)
 	}
-	if _, err := io.WriteString(w.Stdout, b.String()); err != nil {
-		return 1
+	return code
+}
+
+// layout reads the columns asked for, and says what is wrong with them.
+func layout[R any](w *World, command string, fields format.Fields[R], how listing) format.Layout[R] {
+	var l format.Layout[R]
+	var notes []string
+	switch {
+	case how.fields != "":
+		l, notes = fields.ByName(how.fields)
+	case how.format != "":
+		l, notes = fields.ByLetter(how.format)
+	default:
+		l, notes = fields.ByLetter(how.standard)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(w.Stderr, "%s: error: %s\n", command, n)
+	}
+	return l
+}
+
+// printRows prints headings and rows as they are made.
+func printRows[R any](w *World, l format.Layout[R], how listing, rows []R) int {
+	l.Fit(rows)
+	out := bufio.NewWriterSize(w.Stdout, 64<<10)
+	if how.date && !how.noHeader {
+		out.WriteString(format.DateLine(w.Now))
+	}
+	if !how.noHeader {
+		out.WriteString(l.Head())
+		out.WriteByte('\n')
+	}
+	for i := range rows {
+		out.WriteString(l.Row(rows[i]))
+		out.WriteByte('\n')
+	}
+	if err := out.Flush(); err != nil {
+		return 1 // whoever read it is gone
 	}
 	return 0
 }

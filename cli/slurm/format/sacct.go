@@ -110,6 +110,16 @@ func AccountTable(format string, r slurm.Release) (Table, error) {
 	return t, nil
 }
 
+// Has says whether a column shows the field of this name.
+func (t Table) Has(name string) bool {
+	for _, c := range t.columns {
+		if c.field.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 func newColumn(f *AccountField) tableColumn { return tableColumn{f, abs(f.Width), f.Width < 0} }
 
 func abs(n int) int {
