@@ -21,11 +21,20 @@ func (c *Controller) act(changes []projections.Change) {
 		if (ch.Before == nil) != (ch.After == nil) {
 			c.refer(ch)
 		}
-		if !leads || ch.Fact == nil {
+		if !leads || ch.Fact == nil && ch.NodeFact == nil {
 			continue
 		}
 		if nudged == nil {
 			nudged = map[string]bool{}
+		}
+		if ch.NodeFact != nil {
+			// The first node of a run has reported: the run is over on the others too.
+			if j := ch.After; j != nil && j.Completing && (ch.Before == nil || !ch.Before.Completing) {
+				for _, name := range j.Unreported() {
+					nudged[name] = true
+				}
+			}
+			continue
 		}
 		if ch.NodeAfter != nil {
 			nudged[ch.NodeAfter.Name] = true

@@ -75,7 +75,8 @@ func (b *beats) observe(c *projections.Cluster, timeout time.Duration) *events.O
 			if now.Sub(last) > timeout {
 				silent[n.Name] = true
 			}
-		case n.Lost:
+		case n.Boot != "":
+			// Lost once, whatever an administrator has said of it since.
 			b.lost[n.Name] = true
 			if ever && now.Sub(last) < timeout/2 && last.After(b.forgiven) {
 				returned[n.Name] = true
