@@ -171,9 +171,6 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 		tasks = min(tasks, units*int(g.cores)*q.TasksPerCore)
 	}
 	if q.TasksPerNode > 0 {
-		if q.Tasks == 0 && tasks < q.TasksPerNode {
-			return 0, 0
-		}
 		tasks = min(tasks, q.TasksPerNode)
 	}
 	pool = MaxCount
@@ -208,7 +205,7 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 		tasks = min(tasks, t)
 		pool = min(pool, c)
 	}
-	if tasks < 1 || pool < 1 {
+	if tasks < 1 || pool < 1 || q.Tasks == 0 && tasks < q.TasksPerNode {
 		return 0, 0
 	}
 	return tasks, pool
