@@ -10,6 +10,9 @@ import (
 	"stint/scheduler/rank"
 )
 
+// latestUs is the last time that may be given: the end of the year 9999.
+const latestUs = int64(253_402_300_799_000_000)
+
 // What the configuration leaves out.
 const (
 	defaultMaxArraySize = 1001
@@ -278,6 +281,9 @@ func (d *Desk) times(s *events.JobSpec) *refusal {
 			return first
 		}
 	}
+	if s.BeginUs < 0 || s.DeadlineUs < 0 || s.BeginUs > latestUs || s.DeadlineUs > latestUs {
+		return refuse(events.Code_MALFORMED, "a time before the year 1970 or after the year 9999 is given")
+	}
 	if s.DeadlineUs != 0 {
 		if s.DeadlineUs <= d.now {
 			return refuse(events.Code_INVALID_TIME_LIMIT, "the deadline has passed")
@@ -285,9 +291,6 @@ func (d *Desk) times(s *events.JobSpec) *refusal {
 		if s.TimeLimitS != events.Unlimited && max(d.now, s.BeginUs)+int64(s.TimeLimitS)*1_000_000 > s.DeadlineUs {
 			return refuse(events.Code_INVALID_TIME_LIMIT, "the job could not end before its deadline: its time limit is %d seconds", s.TimeLimitS)
 		}
-	}
-	if s.BeginUs < 0 || s.DeadlineUs < 0 {
-		return refuse(events.Code_MALFORMED, "a time before 1970 is given")
 	}
 	return nil
 }

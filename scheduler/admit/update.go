@@ -63,6 +63,11 @@ func str(p *string) string {
 }
 
 func (d *Desk) updateSizes(m *events.UpdateJob) *refusal {
+	for _, at := range []*int64{m.BeginUs, m.DeadlineUs} {
+		if at != nil && (*at < 0 || *at > latestUs) {
+			return refuse(events.Code_MALFORMED, "a time before the year 1970 or after the year 9999 is given")
+		}
+	}
 	if r := texts(MaxText, "the partition", str(m.Partition), "the job name", str(m.Name), "the comment", str(m.Comment), "the account", str(m.Account),
 		"the QOS", str(m.Qos), "the administrator's comment", str(m.AdminComment), "the features", str(m.Features), "the wckey", str(m.Wckey),
 		"the mail user", str(m.MailUser), "the output file name", str(m.StdOut), "the error file name", str(m.StdErr), "the input file name", str(m.StdIn)); r != nil {

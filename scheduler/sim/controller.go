@@ -140,6 +140,9 @@ func (c *controller) pass() {
 	o := c.observe()
 	basis := c.fold.Seq()
 	facts, outcomes, next := cycle.Run(c.fold, cycle.Input{Now: c.w.now, Observed: o, Memory: c.memory})
+	if c.w.watch != nil && c.cycles%8 == 0 {
+		c.forgetful(o, facts, outcomes, next)
+	}
 	c.outcomes = outcomes
 	c.wakeAt(next)
 	if len(facts) == 0 {
@@ -161,6 +164,22 @@ func (c *controller) pass() {
 	}
 	c.nudge(facts)
 	c.stir()
+}
+
+// forgetful decides once more without memory: nothing may depend on it.
+func (c *controller) forgetful(o *events.Observed, facts []*events.Fact, outcomes []*projections.Outcome, next int64) {
+	again, why, when := cycle.Run(c.fold, cycle.Input{Now: c.w.now, Observed: o})
+	same := len(again) == len(facts) && len(why) == len(outcomes) && when == next
+	for i := 0; same && i < len(facts); i++ {
+		same = facts[i].EqualVT(again[i])
+	}
+	for i := 0; same && i < len(why); i++ {
+		a, b := outcomes[i], why[i]
+		same = a.Job == b.Job && a.Reason == b.Reason && a.Text == b.Text && a.StartUs == b.StartUs && a.Nodes == b.Nodes
+	}
+	if !same {
+		c.w.fail("a pass without memory decides otherwise: %v %v, with memory %v %v", again, why, facts, outcomes)
+	}
 }
 
 // nudge tells the nodes of a cycle's facts to look what should run there. Some nudges get lost: beats do the rest.
