@@ -195,3 +195,30 @@ func BenchmarkPending50k(b *testing.B) {
 		}
 	})
 }
+
+// A big array: what a task costs from its start to its end when there are 100,000 of them.
+func BenchmarkArray100k(b *testing.B) {
+	for b.Loop() {
+		l := newLife(b, 64, 1)
+		l.intent("alice", events.Verb_SUBMIT, 1)
+		var tasks events.Words
+		tasks.AddRange(0, 99999)
+		l.facts(fact(&events.Admitted{Intent: &events.IntentRef{Seq: l.seq}, Job: 1, Priority: 1, Owner: &events.Owner{Uid: 1, User: "alice"},
+			Spec: &events.JobSpec{Name: "array", Partition: "main", TimeLimitS: 60, Array: &events.ArraySpec{Tasks: tasks}}}))
+		const started = 5000
+		for i := range uint32(started) {
+			name, cpu := l.name(int(i)), events.WordsOf(i/64%64)
+			id := l.c.NextID()
+			l.facts(fact(&events.Placed{Job: 1, Task: i, HasTask: true, Run: 1, Partition: "main", LimitS: 60,
+				Allocation: &events.Allocation{Shares: []*events.NodeShare{{Nodes: []string{name}, Cpus: cpu}}}}))
+			l.node(name, "b", "x", nodeFact(&events.StepExited{Job: id, Run: 1, Step: events.StepBatch, AtUs: l.at}))
+			l.facts(fact(&events.Ended{Job: id, Run: 1, State: events.JobState_COMPLETED}))
+			l.log = l.log[:0]
+		}
+		l.facts(fact(&events.Ended{Job: 1, State: events.JobState_CANCELLED}))
+		if a := l.c.Array(1); a.Completed != started || a.Failed != 100000-started {
+			b.Fatalf("array: %v, void %v", a, l.c.Voids())
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/5000, "µs/task")
+}

@@ -3,6 +3,7 @@ package projections
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"stint/events"
@@ -178,4 +179,26 @@ func TestViewsStand(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Readers of views and the encoder of a snapshot go on beside the fold (of use above all under -race).
+func TestReadersBesideTheFold(t *testing.T) {
+	h := newChance(newHistory(t), 3)
+	h.other = nil
+	h.open()
+	var readers sync.WaitGroup
+	for range 60 {
+		h.step()
+		view, snapshot, hash := h.c.View(), h.c.Snapshot(), h.c.Hash()
+		text := seen(view)
+		readers.Go(func() {
+			if got := seen(view); got != text {
+				t.Errorf("the view at %d moved", view.Seq())
+			}
+			if snapshot.Hash() != hash {
+				t.Errorf("the snapshot at %d moved", snapshot.Seq)
+			}
+		})
+	}
+	readers.Wait()
 }
