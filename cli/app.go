@@ -124,8 +124,8 @@ func app() *cli.App {
 	a.HideHelpCommand = true
 	a.ExitErrHandler = func(*cli.Context, error) {} // main says it, once
 	a.Commands = []*cli.Command{
-		upCommand(), downCommand(), statusCommand(), envCommand(), linksCommand(),
-		submitCommand(), eventsCommand(), completionCommand(),
+		upCommand(), downCommand(), statusCommand(), envCommand(), linksCommand(), demoCommand(),
+		completionCommand(), submitCommand(), eventsCommand(), whyCommand(), replayCommand(),
 	}
 	a.Commands = append(a.Commands, slurmCommands()...)
 	a.Commands = append(a.Commands, daemonCommands()...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"stint/cli/agent"
 	"stint/cli/site"
@@ -115,21 +116,40 @@ func (h *host) port() int {
 	return port
 }
 
-// connect connects as a role, waiting for the bus as long as ctx lasts. s, if not nil, is the server in this process.
+// connect connects as a role, waiting for the bus, its address and its keys as long as ctx lasts. s, if not nil, is the server
+// in this process.
 func (h *host) connect(ctx context.Context, role bus.Role, s *server.Server) (*jet.Bus, error) {
 	keys, err := server.OpenKeys(h.dir.Keys())
 	if err != nil {
 		return nil, err
 	}
-	seed, err := server.ReadSeed(keys.Path(role))
-	if err != nil {
-		return nil, err
+	for {
+		if s == nil { // whoever serves the bus writes down where
+			if c, err := h.dir.Load(); err == nil {
+				h.cluster = c
+			}
+		}
+		seed, err := server.ReadSeed(keys.Path(role))
+		if err == nil && (s != nil || h.cluster.URL != "") {
+			o := jet.Options{URL: h.cluster.URL, Role: role, Seed: seed, Log: h.named(role.String())}
+			if s != nil {
+				o.Server = s
+			}
+			try, cancel := context.WithTimeout(ctx, 5*time.Second)
+			b, err := jet.Connect(try, o)
+			cancel()
+			if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+				return b, err
+			}
+		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	o := jet.Options{URL: h.cluster.URL, Role: role, Seed: seed, Log: h.named(role.String())}
-	if s != nil {
-		o.Server = s
-	}
-	return jet.Connect(ctx, o)
 }
 
 // with connects as a role and runs fn until it returns.

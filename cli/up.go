@@ -22,6 +22,7 @@ import (
 	"stint/events/bus/server"
 	"stint/events/hostlist"
 	"stint/executor/supervisor"
+	"stint/ledger/rows"
 	"stint/projections"
 )
 
@@ -354,6 +355,9 @@ func (u *upper) settle(ctx context.Context, patience time.Duration) (string, err
 		s := a.GetStatus()
 		if s.NodesUp < uint64(len(u.host.cluster.Nodes)) {
 			return fmt.Errorf("%d of %d nodes are up", s.NodesUp, s.Nodes)
+		}
+		if _, err := conn.Account(&rows.Ask{What: &rows.Ask_Status{Status: &rows.AskStatus{}}}); err != nil {
+			return err
 		}
 		text = fmt.Sprintf("The cluster %s runs from %s: %s.\n", u.host.cluster.Name, u.dir, count(int(s.NodesUp), "node"))
 		return nil

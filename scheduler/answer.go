@@ -71,6 +71,9 @@ func (c *Controller) reply(ctx context.Context, q bus.Nudge) ([]byte, error) {
 func (c *Controller) Answer(ctx context.Context, ask *projections.Ask) *projections.Answer {
 	ctx, cancel := context.WithTimeout(ctx, patience(ask))
 	defer cancel()
+	if ask.GetStatus().GetWantHash() {
+		return c.answerHash(ctx, ask)
+	}
 	for {
 		s := c.shown.Load()
 		if s == nil {
@@ -91,6 +94,30 @@ func (c *Controller) Answer(ctx context.Context, ask *projections.Ask) *projecti
 			}
 		}
 	}
+}
+
+// hashed is the hash of the state at a sequence.
+type hashed struct {
+	seq  uint64
+	hash [32]byte
+}
+
+// answerHash answers a question about the status with the hash of the state. The loop makes it, between two messages: so
+// the answer is current to exactly the sequence that the hash is of.
+func (c *Controller) answerHash(ctx context.Context, ask *projections.Ask) *projections.Answer {
+	got := make(chan hashed, 1)
+	select {
+	case c.hashes <- got:
+	case <-ctx.Done():
+		return &projections.Answer{Error: "this controller had no time to hash its state"}
+	}
+	h := <-got
+	plain := &projections.Ask{LeastSeq: ask.LeastSeq, What: &projections.Ask_Status{Status: &projections.AskStatus{}}}
+	a := c.Answer(ctx, plain)
+	if s := a.GetStatus(); s != nil {
+		a.Seq, s.Hash = h.seq, fmt.Sprintf("%x", h.hash)
+	}
+	return a
 }
 
 // patience is how long a question may wait.

@@ -43,6 +43,7 @@ type Controller struct {
 	batches  chan bus.Batch
 	appended chan appendResult
 	hints    chan leaseHint
+	hashes   chan chan<- hashed
 	busUp    atomic.Bool
 
 	lead     leadership
@@ -85,6 +86,7 @@ func New(cfg Config) (*Controller, error) {
 		batches:  make(chan bus.Batch, 8),
 		appended: make(chan appendResult, 1),
 		hints:    make(chan leaseHint, 4),
+		hashes:   make(chan chan<- hashed),
 		blobs:    map[string]int{},
 		memory:   cycle.NewMemory(),
 	}

@@ -56,6 +56,8 @@ func (c *Controller) loop(ctx context.Context) error {
 			c.settled(r)
 		case h := <-c.hints:
 			c.lead.held = h.held
+		case to := <-c.hashes:
+			to <- hashed{c.state.Seq(), c.state.Hash()}
 		case <-wake.C:
 		case <-c.beats.changed:
 		}
