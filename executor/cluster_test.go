@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 
 // cluster is a log, a leader and some nodes.
 type cluster struct {
-	t     *testing.T
+	t     testing.TB
 	hub   *mem.Hub
 	admin bus.Bus
 	dir   string // for files of jobs
@@ -86,7 +86,7 @@ type node struct {
 	conf  Config
 }
 
-func newCluster(t *testing.T, names ...string) *cluster {
+func newCluster(t testing.TB, names ...string) *cluster {
 	t.Helper()
 	top, err := os.MkdirTemp("", "stint-exec-")
 	if err != nil {

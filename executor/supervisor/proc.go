@@ -151,30 +151,17 @@ func allProcesses() ([]stat, error) {
 	return out, nil
 }
 
-// ownChildren lists the processes whose parent is this one, by asking each thread for its own.
-func ownChildren() ([]int, error) {
-	d, err := os.Open("/proc/self/task")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	tids, err := d.Readdirnames(-1)
+// adoptedChildren lists the orphans that have come to this process. The kernel gives them to its first thread; what
+// this process forks itself belongs to the threads that launch, and is looked at one by one.
+func adoptedChildren() ([]int, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	if err != nil {
 		return nil, err
 	}
 	var out []int
-	for _, tid := range tids {
-		b, err := os.ReadFile("/proc/self/task/" + tid + "/children")
-		if errors.Is(err, os.ErrNotExist) {
-			continue // the thread has ended
-		}
-		if err != nil {
-			return nil, err
-		}
-		for f := range strings.FieldsSeq(string(b)) {
-			if pid, err := strconv.Atoi(f); err == nil {
-				out = append(out, pid)
-			}
+	for f := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			out = append(out, pid)
 		}
 	}
 	return out, nil

@@ -101,9 +101,9 @@ func without(pids []int, st *step) []int {
 
 // strangers lists our children that are not the main process of any step: orphans of steps.
 func (s *supervisor) strangers() ([]int, error) {
-	kids, err := ownChildren()
+	kids, err := adoptedChildren()
 	if err != nil {
-		return nil, fmt.Errorf("listing own children: %w", err)
+		return nil, fmt.Errorf("listing adopted processes: %w", err)
 	}
 	out := kids[:0]
 	for _, pid := range kids {
