@@ -28,8 +28,23 @@ func ControlGroups(tree *cgroup.Tree) Cages {
 type groups struct {
 	tree *cgroup.Tree
 
+	locks [64]sync.Mutex // of jobs, by their numbers: a job's group is not removed while a step of it is made
+
 	mu    sync.Mutex
 	steps map[uint64]int // of each job: its group goes with the last of them
+}
+
+func (g *groups) lock(job uint64) *sync.Mutex { return &g.locks[job%uint64(len(g.locks))] }
+
+// count changes the number of a job's steps, and returns it.
+func (g *groups) count(job uint64, by int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.steps[job] + by
+	if g.steps[job] = n; n <= 0 {
+		delete(g.steps, job)
+	}
+	return n
 }
 
 // patience is how long one attempt to kill or stop all of a group may take.
@@ -58,13 +73,14 @@ func (g *groups) Make(k *Key, uid uint32, c *Cage) (Confinement, []string, error
 	if err != nil {
 		return nil, nil, err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	mu := g.lock(k.Job)
+	mu.Lock()
+	defer mu.Unlock()
 	group, err := g.tree.Create(k.Job, stepName(k.Step), int(uid), l)
 	if err != nil {
 		return nil, nil, err
 	}
-	g.steps[k.Job]++
+	g.count(k.Job, 1)
 	return &group1{groups: g, group: group}, nil, nil
 }
 
@@ -74,8 +90,9 @@ func (g *groups) Find(name string) (Confinement, error) {
 	if n, err := fmt.Sscanf(strings.ReplaceAll(name, "/", " "), "job_%d step_%s", &job, &step); n != 2 || err != nil {
 		return nil, fmt.Errorf("%q is not the name of a step's control group", name)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	mu := g.lock(job)
+	mu.Lock()
+	defer mu.Unlock()
 	group, err := g.tree.Find(job, step)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -83,7 +100,7 @@ func (g *groups) Find(name string) (Confinement, error) {
 	case err != nil:
 		return nil, err
 	}
-	g.steps[job]++
+	g.count(job, 1)
 	return &group1{groups: g, group: group}, nil
 }
 
@@ -174,15 +191,11 @@ func (c *group1) OOM() (bool, error) {
 
 func (c *group1) Remove() error {
 	err := c.group.Remove()
-	g := c.groups
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	job := c.group.Job
-	if g.steps[job]--; g.steps[job] > 0 {
-		return err
-	}
-	delete(g.steps, job)
-	if err != nil {
+	g, job := c.groups, c.group.Job
+	mu := g.lock(job)
+	mu.Lock()
+	defer mu.Unlock()
+	if g.count(job, -1) > 0 || err != nil {
 		return err
 	}
 	whole, err := g.tree.Find(job, "")
