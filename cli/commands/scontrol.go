@@ -202,5 +202,5 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 		io.WriteString(w.Stdout, text)
 		return 0
 	}
-	return w.complain("scontrol", fmt.Errorf("scontrol show %s is not supported by Stint yet", s.Entity))
+	return scontrolRecords(s, w)
 }
