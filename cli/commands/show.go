@@ -150,7 +150,7 @@ func nodesAnswer(w *World) (*projections.AnswerNodes, *format.NodeContext, error
 		return nil, nil, errors.New(why(err))
 	}
 	answer := a.GetNodes()
-	return answer, &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: userName}, nil
+	return answer, &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name}, nil
 }
 
 func showNodes(s *slurm.Scontrol, w *World) int {

@@ -283,7 +283,7 @@ func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeC
 		sum = sum.Plus(nodeTres(n, false))
 	}
 	r.line("Nodes=%s", null(hostlist.CompressSorted(names)))
-	r.line("PriorityJobFactor=%d PriorityTier=%d RootOnly=%s ReqResv=%s OverSubscribe=%s", p.GetPriorityJobFactor(), p.GetPriorityTier(), yesNo(p.GetRootOnly()), yesNo(p.GetRequireReservation()), p.GetOversubscribe())
+	r.line("PriorityJobFactor=%d PriorityTier=%d RootOnly=%s ReqResv=%s OverSubscribe=%s", p.GetPriorityJobFactor(), p.GetPriorityTier(), yesNo(p.GetRootOnly()), yesNo(p.GetRequireReservation()), shared(p))
 	over := "NONE"
 	if p.GetHasOverTimeLimit() {
 		over = unlimited(p.GetOverTimeLimitS())

@@ -176,6 +176,14 @@ func boolWord(b bool) string {
 	return "no"
 }
 
+// shared says whether CPUs of a partition may be shared.
+func shared(p *events.PartitionDef) string {
+	if p.GetOversubscribe() == "" {
+		return "NO"
+	}
+	return p.GetOversubscribe()
+}
+
 func allOr(list []string) string {
 	if len(list) == 0 {
 		return "all"
@@ -220,8 +228,8 @@ var SinfoFields = Fields[Group]{
 		return fmt.Sprintf("%d-%d", lo, hi)
 	}), nil},
 	{'r', "Root", "ROOT", partitionField(func(p *events.PartitionDef) string { return boolWord(p.GetRootOnly()) }), nil},
-	{'h', "OverSubscribe", "OVERSUBSCRIBE", partitionField((*events.PartitionDef).GetOversubscribe), nil},
-	{0, "Share", "OVERSUBSCRIBE", partitionField((*events.PartitionDef).GetOversubscribe), nil},
+	{'h', "OverSubscribe", "OVERSUBSCRIBE", partitionField(shared), nil},
+	{0, "Share", "OVERSUBSCRIBE", partitionField(shared), nil},
 	{'g', "Groups", "GROUPS", partitionField(func(p *events.PartitionDef) string { return allOr(p.GetAllowGroups()) }), nil},
 	{'p', "PriorityTier", "PRIO_TIER", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityTier()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityTier()) }},
 	{'I', "PriorityJobFactor", "PRIO_JOB_FACTOR", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityJobFactor()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityJobFactor()) }},
