@@ -120,28 +120,32 @@ func measure(s *rows.StepRow, node string, task uint32, u *events.Usage) {
 	if u.Samples == 0 && u.MaxRssKib == 0 {
 		return // nothing was measured while it ran
 	}
-	if s.MaxRssKib == nil {
-		s.MaxRssKib = &rows.Peak{Node: node, Task: task} // says that it was measured, even if it is 0
-	}
-	s.MaxRssKib = higher(s.MaxRssKib, u.MaxRssKib, node, task)
-	s.MaxVmKib = higher(s.MaxVmKib, u.MaxVmKib, node, task)
-	s.MaxPages = higher(s.MaxPages, u.MaxPages, node, task)
-	s.MaxRead = higher(s.MaxRead, u.ReadBytes, node, task)
-	s.MaxWrite = higher(s.MaxWrite, u.WriteBytes, node, task)
 	cpu := u.MinCpuUs
 	if cpu == 0 {
 		cpu = u.UserUs + u.SystemUs
 	}
-	if p := s.MinCpuUs; p == nil || cpu < p.Value {
-		s.MinCpuUs = &rows.Peak{Value: cpu, Node: node, Task: task}
+	if s.MaxRssKib == nil { // the first word on it: every peak is here, be it 0
+		var p [6]rows.Peak
+		for i := range p {
+			p[i].Node, p[i].Task = node, task
+		}
+		s.MaxRssKib, s.MaxVmKib, s.MaxPages, s.MaxRead, s.MaxWrite, s.MinCpuUs = &p[0], &p[1], &p[2], &p[3], &p[4], &p[5]
+		s.MinCpuUs.Value = cpu
+	}
+	higher(s.MaxRssKib, u.MaxRssKib, node, task)
+	higher(s.MaxVmKib, u.MaxVmKib, node, task)
+	higher(s.MaxPages, u.MaxPages, node, task)
+	higher(s.MaxRead, u.ReadBytes, node, task)
+	higher(s.MaxWrite, u.WriteBytes, node, task)
+	if p := s.MinCpuUs; cpu < p.Value {
+		p.Value, p.Node, p.Task = cpu, node, task
 	}
 }
 
-func higher(p *rows.Peak, value uint64, node string, task uint32) *rows.Peak {
-	if p.GetValue() >= value {
-		return p
+func higher(p *rows.Peak, value uint64, node string, task uint32) {
+	if value > p.Value {
+		p.Value, p.Node, p.Task = value, node, task
 	}
-	return &rows.Peak{Value: value, Node: node, Task: task}
 }
 
 // firstTask is the first task of the step on a node: nodes say what the step used there, not which of its tasks did.

@@ -58,7 +58,9 @@ type tableColumn struct {
 }
 
 // removedFields are names that Slurm has dropped, and what took their place.
-var removedFields = map[string]string{"allocgres": "AllocTRES", "reqgres": "ReqTRES"}
+var removedFields = map[string]string{
+	"allocgres": "AllocTRES", "reqgres": "ReqTRES", "reserved": "Planned", "resvcpu": "PlannedCPU", "resvcpuraw": "PlannedCPURAW",
+}
 
 // AccountTable reads the value of -o: `NAME[%[-]WIDTH],…`, in any case; ALL is every column.
 func AccountTable(format string, r slurm.Release) (Table, error) {
@@ -73,15 +75,7 @@ func AccountTable(format string, r slurm.Release) (Table, error) {
 			}
 			continue
 		}
-		var field *AccountField
-		var names []string
-		for i := range AccountFields {
-			f := &AccountFields[i]
-			names = append(names, f.Name)
-			if strings.EqualFold(f.Name, name) && f.in(r) {
-				field = f
-			}
-		}
+		field, names := accountField(name, r)
 		if field == nil {
 			if instead, gone := removedFields[strings.ToLower(name)]; gone {
 				return t, &slurm.Failure{Text: fmt.Sprintf("%s has been removed, please use %s", name, instead), Exit: slurm.ExitFailed}
@@ -118,6 +112,28 @@ func (t Table) Has(name string) bool {
 		}
 	}
 	return false
+}
+
+// accountField is the column of that name, or the first whose name begins with it; names are those of all columns.
+func accountField(name string, r slurm.Release) (field *AccountField, names []string) {
+	var begins *AccountField
+	for i := range AccountFields {
+		f := &AccountFields[i]
+		if !f.in(r) {
+			continue
+		}
+		names = append(names, f.Name)
+		if strings.EqualFold(f.Name, name) {
+			field = f
+		}
+		if begins == nil && name != "" && len(name) < len(f.Name) && strings.EqualFold(f.Name[:len(name)], name) {
+			begins = f
+		}
+	}
+	if field == nil {
+		field = begins
+	}
+	return field, names
 }
 
 func newColumn(f *AccountField) tableColumn { return tableColumn{f, abs(f.Width), f.Width < 0} }
@@ -254,11 +270,11 @@ func (a Account) elapsed() int64 {
 	if end == 0 {
 		end = now
 	}
-	us := end - start
+	s := end/1e6 - start/1e6 // of the times as they are printed
 	if a.Step == nil {
-		us -= a.suspended()
+		s -= a.suspended() / 1e6
 	}
-	return max(us, 0) / 1e6
+	return max(s, 0)
 }
 
 func (a Account) suspended() int64 {

@@ -177,7 +177,7 @@ var AccountFields = []AccountField{
 	{"QOS", 10, 0, 0, jobOnly((*rows.JobRow).GetQos)},
 	{"QOSRAW", 6, 0, 0, jobOnly(func(*rows.JobRow) string { return "0" })},
 	{"QOSREQ", 10, 2405, 0, jobOnly((*rows.JobRow).GetQos)},
-	{"Reason", 22, 0, 0, jobOnly(func(j *rows.JobRow) string { return j.GetReason().Word() })},
+	{"Reason", 22, 0, 0, jobOnly(func(j *rows.JobRow) string { return j.GetWaitReason().Word() })}, // why it waited, not why it ended
 	{"ReqCPUFreq", 10, 0, 0, reqFreq},
 	{"ReqCPUFreqGov", 13, 0, 0, reqFreq},
 	{"ReqCPUFreqMax", 13, 0, 0, reqFreq},

@@ -98,17 +98,21 @@ func TestSacct(t *testing.T) {
 		{"-n -P -o TRESUsageInTot,TRESUsageInMaxNode,TRESUsageOutTot", 4, "cpu=00:00:00,energy=0,fs/disk=8091,mem=2992K,pages=0,vmem=5092K|cpu=n1,fs/disk=n1,mem=n1,pages=n1,vmem=n1|energy=0,fs/disk=1000"},
 		{"-n -P --units=G -o ReqMem,AllocTRES", 0, "0.10G|billing=1,cpu=1,mem=0.10G,node=1"},
 		{"-n -P --noconvert -o ReqMem", 0, "100M"},
+		{"-P -o job,jobidr,stat,elap,UserC", 0, "JobID|JobIDRaw|State|Elapsed|UserCPU"},
 		{"-n -P -o AllocTRES,AllocNodes,NNodes,NodeList", 5, "|0|1|None assigned"},
 	} {
 		if got := strings.Split(sacct(t, slurm.Release2205, strings.Fields(c.args)...), "\n")[c.line]; got != c.want {
 			t.Errorf("sacct %s, line %d:\n%s\nwant\n%s", c.args, c.line, got, c.want)
 		}
 	}
-	for bad, want := range map[string]string{"NoSuch": "Invalid field requested", "JobID,AllocGRES": "AllocGRES has been removed, please use AllocTRES", "JobID%x": "is not a width", "Planned": "Invalid field", ",": "no column"} {
+	for bad, want := range map[string]string{"NoSuch": "Invalid field requested", "x": "Invalid field requested", "JobID,AllocGRES": "AllocGRES has been removed, please use AllocTRES", "JobID%x": "is not a width", "Planned": "Invalid field", ",": "no column"} {
 		_, err := AccountTable(bad, slurm.Release2205)
 		if f := (*slurm.Failure)(nil); !errors.As(err, &f) || f.Exit != 1 || !strings.Contains(f.Text, want) {
 			t.Errorf("-o %s: %v", bad, err)
 		}
+	}
+	if _, err := AccountTable("Reserved", slurm.Release2605); err == nil || !strings.Contains(err.Error(), "please use Planned") {
+		t.Errorf("Reserved: %v", err)
 	}
 	if got := AccountFieldNames(slurm.Release2205); !strings.HasPrefix(got, "Account             AdminComment        AllocCPUS           AllocNodes         \nAllocTRES           ") || !strings.HasSuffix(got, "\nWorkDir            \n") {
 		t.Errorf("--helpformat:\n%s", got)
