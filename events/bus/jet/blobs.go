@@ -41,7 +41,7 @@ func (s blobs) Put(ctx context.Context, subject string, data []byte) (bus.BlobRe
 	}
 	for i := max(0, len(data)-1) / partSize; i >= 0; i-- {
 		bytes := data[i*partSize : min((i+1)*partSize, len(data))]
-		_, err := fenced.Publish(ctx, store(s), subject, func(ctx context.Context) (uint64, error) {
+		_, err := fenced.Publish(ctx, s.b.store(subject), subject, func(ctx context.Context) (uint64, error) {
 			m := nats.NewMsg(part(subject, i))
 			if i == 0 {
 				m.Header.Set(sizeHeader, strconv.Itoa(len(data)))
@@ -93,18 +93,18 @@ func (s blobs) Get(ctx context.Context, ref bus.BlobRef) ([]byte, error) {
 // part reads one message by its subject, the one way to read that can be permitted for some subjects only. Any
 // replica answers, so one that is missing from a replicated stream is asked for again for a while.
 func (s blobs) part(ctx context.Context, subject string) (stored, error) {
-	began := time.Now()
+	st := s.b.store(subject)
 	for {
 		m, err := s.b.directLast(ctx, bus.BlobsStream, subject)
 		if err == nil || fenced.Hopeless(err) {
 			return m, err
 		}
 		if errors.Is(err, bus.ErrNotFound) {
-			if st, lookErr := s.b.stream(ctx, bus.BlobsStream); lookErr == nil && (st.CachedInfo().Config.Replicas <= 1 || time.Since(began) > blobSettle) {
+			if stream, lookErr := s.b.stream(ctx, bus.BlobsStream); lookErr == nil && (stream.CachedInfo().Config.Replicas <= 1 || time.Since(st.began) > blobSettle) {
 				return stored{}, err
 			}
 		}
-		if waitErr := (store(s)).Wait(ctx, fenced.Longest); waitErr != nil {
+		if waitErr := st.Wait(ctx, fenced.Longest, err); waitErr != nil {
 			return stored{}, fmt.Errorf("%w (the last try: %w)", waitErr, err)
 		}
 	}

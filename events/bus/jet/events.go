@@ -12,22 +12,36 @@ import (
 	"stint/events/bus/internal/fenced"
 )
 
-// store makes the connection what the algorithm of fenced appends stands on.
-type store struct{ b *Bus }
+// store makes the connection what the algorithm of fenced appends stands on, for one call.
+type store struct {
+	b     *Bus
+	what  string // is waited for
+	began time.Time
+	told  time.Duration // how long it had waited when the operator was told last
+}
 
-func (s store) PublishAfter(ctx context.Context, subject string, after uint64, data []byte) (uint64, error) {
+func (b *Bus) store(what string) *store { return &store{b: b, what: what, began: time.Now()} }
+
+// tellAfter is how long an author waits before the operator hears of it; then at twice the time, and so on.
+const tellAfter = 10 * time.Second
+
+func (s *store) PublishAfter(ctx context.Context, subject string, after uint64, data []byte) (uint64, error) {
 	return s.b.publish(ctx, bus.EventsStream, nats.NewMsg(subject), data, jetstream.WithExpectLastSequencePerSubject(after))
 }
 
-func (s store) FirstAfter(ctx context.Context, subject string, after uint64) (bus.Message, error) {
+func (s *store) FirstAfter(ctx context.Context, subject string, after uint64) (bus.Message, error) {
 	return s.b.firstAfter(ctx, bus.EventsStream, subject, after)
 }
 
-func (s store) Bounds(ctx context.Context) (first, last uint64, err error) {
+func (s *store) Bounds(ctx context.Context) (first, last uint64, err error) {
 	return s.b.bounds(ctx, bus.EventsStream)
 }
 
-func (s store) Wait(ctx context.Context, d time.Duration) error {
+func (s *store) Wait(ctx context.Context, d time.Duration, why error) error {
+	if waited := time.Since(s.began); waited > max(tellAfter, 2*s.told) {
+		s.told = waited
+		s.b.log.Warn("waiting for the bus; trying on", "what", s.what, "for", waited.Round(time.Second), "error", why)
+	}
 	select {
 	case <-s.b.closed:
 		return bus.ErrClosed
@@ -59,7 +73,7 @@ func (b *Bus) publishOnce(ctx context.Context, stream, pattern, subject, id stri
 	if err := bus.Exact(subject, pattern); err != nil {
 		return 0, err
 	}
-	return fenced.Publish(ctx, store{b}, subject, func(ctx context.Context) (uint64, error) {
+	return fenced.Publish(ctx, b.store(subject), subject, func(ctx context.Context) (uint64, error) {
 		return b.publish(ctx, stream, nats.NewMsg(subject), data, jetstream.WithMsgID(id))
 	})
 }
@@ -75,7 +89,7 @@ func (l eventLog) Append(ctx context.Context, subject string, after uint64, data
 		return 0, err
 	}
 	defer done()
-	return fenced.Append(ctx, store(l), subject, after, data)
+	return fenced.Append(ctx, l.b.store(subject), subject, after, data)
 }
 
 func (l eventLog) Publish(ctx context.Context, subject, id string, data []byte) (uint64, error) {
@@ -139,7 +153,7 @@ func (l eventLog) Trim(ctx context.Context, before uint64) error {
 
 // purge removes messages, trying until it is done or ctx ends; doing it twice does no harm.
 func (b *Bus) purge(ctx context.Context, stream string, opts ...jetstream.StreamPurgeOpt) error {
-	_, err := fenced.Publish(ctx, store{b}, stream, func(ctx context.Context) (uint64, error) {
+	_, err := fenced.Publish(ctx, b.store(stream), stream, func(ctx context.Context) (uint64, error) {
 		s, err := b.stream(ctx, stream)
 		if err != nil {
 			return 0, err

@@ -57,14 +57,14 @@ func (f feed) Append(ctx context.Context, after uint64, entries []bus.Entry) (ui
 		return 0, err
 	}
 	defer done()
-	stored := 0
+	stored, st := 0, f.b.store(bus.JobsStream)
 	for pauseFor := fenced.Shortest; stored < len(entries); {
 		window := entries[stored:min(stored+feedWindow, len(entries))]
 		at := after + uint64(stored)
 		acked, failed := f.send(ctx, at, window)
 		if failed == nil {
 			stored += len(window)
-			pauseFor = fenced.Shortest
+			pauseFor, st = fenced.Shortest, f.b.store(bus.JobsStream)
 			continue
 		}
 		if fenced.Hopeless(failed) {
@@ -78,7 +78,7 @@ func (f feed) Append(ctx context.Context, after uint64, entries []bus.Entry) (ui
 		if n > 0 {
 			pauseFor = fenced.Shortest
 		}
-		if err := (store{f.b}).Wait(ctx, pauseFor); err != nil {
+		if err := st.Wait(ctx, pauseFor, failed); err != nil {
 			return 0, fmt.Errorf("appending to %s behind %d: %w: %w (the last try: %w)", bus.JobsStream, at, bus.ErrUnsettled, err, failed)
 		}
 		pauseFor = min(2*pauseFor, fenced.Longest)

@@ -34,12 +34,15 @@ type follower struct {
 	complete bool      // every sequence must come
 	strict   bool      // a place beyond the end is an error
 
-	told bool   // the end was reported
-	hole uint64 // a sequence that was skipped, and how often
-	seen int
+	told  bool   // the end was reported
+	lived bool   // the last session had a consumer
+	hole  uint64 // a sequence that was skipped, and how often
+	seen  int
 }
 
 func (f *follower) run(ctx context.Context, fn func(bus.Batch) error) error {
+	what := "following " + f.stream + " " + f.filter
+	st := f.b.store(what)
 	for pauseFor := fenced.Shortest; ; pauseFor = min(2*pauseFor, time.Second) {
 		began := f.next
 		handed, err := f.session(ctx, fn)
@@ -55,13 +58,13 @@ func (f *follower) run(ctx context.Context, fn func(bus.Batch) error) error {
 		default:
 		}
 		if fenced.Hopeless(err) {
-			return fmt.Errorf("following %s %s: %w", f.stream, f.filter, err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
-		if f.next != began {
-			pauseFor = fenced.Shortest
+		if f.next != began || f.lived {
+			pauseFor, st = fenced.Shortest, f.b.store(what)
 		}
-		f.b.log.Debug("a follower begins again", "stream", f.stream, "filter", f.filter, "from", f.next, "error", err)
-		if err := pause(ctx, pauseFor); err != nil {
+		f.b.log.Debug("a follower begins again", "what", what, "from", f.next, "error", err)
+		if err := st.Wait(ctx, pauseFor, err); err != nil {
 			return err
 		}
 	}
@@ -71,6 +74,7 @@ func (f *follower) run(ctx context.Context, fn func(bus.Batch) error) error {
 // err says why to begin again.
 func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final, err error) {
 	dropped := f.b.dropped()
+	f.lived = false
 	if final, err = f.place(ctx); final != nil || err != nil {
 		return final, err
 	}
@@ -86,6 +90,7 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 		return nil, err
 	}
 	defer f.b.dropConsumer(f.stream, c.CachedInfo().Name)
+	f.lived = true
 	if !f.told && c.CachedInfo().NumPending == 0 {
 		f.told = true
 		if err := fn(bus.Batch{Tip: true}); err != nil {

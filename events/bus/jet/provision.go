@@ -94,13 +94,14 @@ func (l Layout) streams() []jetstream.StreamConfig {
 // provision makes one stream, or makes it as cfg says, trying until ctx ends: three servers that start need their time
 // to find each other.
 func (b *Bus) provision(ctx context.Context, cfg jetstream.StreamConfig) error {
+	st := b.store(cfg.Name)
 	for pauseFor := fenced.Shortest; ; pauseFor = min(2*pauseFor, time.Second) {
 		err := b.provisionOnce(ctx, cfg)
 		var is unfit
 		if err == nil || fenced.Hopeless(err) || errors.As(err, &is) {
 			return err
 		}
-		if waitErr := (store{b}).Wait(ctx, pauseFor); waitErr != nil {
+		if waitErr := st.Wait(ctx, pauseFor, err); waitErr != nil {
 			return fmt.Errorf("%w (the last try: %w)", waitErr, err)
 		}
 	}

@@ -209,7 +209,7 @@ func (s store) Bounds(ctx context.Context) (first, last uint64, err error) {
 	return eventLog(s).Bounds(ctx)
 }
 
-func (s store) Wait(ctx context.Context, d time.Duration) error {
+func (s store) Wait(ctx context.Context, d time.Duration, _ error) error {
 	if err := s.c.hub.opts.Wait(ctx, d); err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (f feed) Append(ctx context.Context, after uint64, entries []bus.Entry) (ui
 				return 0, err
 			}
 			if !settled {
-				if err := (store{f.c}).Wait(ctx, fenced.Shortest); err != nil {
+				if err := (store{f.c}).Wait(ctx, fenced.Shortest, failed); err != nil {
 					return 0, fmt.Errorf("appending on %s: %w: %w (the last try: %w)", e.Subject, bus.ErrUnsettled, err, failed)
 				}
 			}

@@ -40,11 +40,16 @@ type Options struct {
 
 // Server is a running server.
 type Server struct {
-	opts Options
-	mu   sync.Mutex
+	opts   Options
+	log    *slog.Logger
+	unlock func()
+	stop   chan struct{} // closed by Stop
+	gone   chan struct{} // closed when it has stopped and its folder is free
+
+	mu   sync.Mutex // guards what a restart or Admit replaces
 	nopt *server.Options
 	ns   *server.Server
-	gone chan struct{} // closed when it has stopped and its folder is free
+	says *logger
 }
 
 // startTime is how long a server may take to be ready; a log of a million messages takes one second.
@@ -68,9 +73,12 @@ func Start(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the bus: %w", err)
 	}
+	// The server's own limit, three quarters of what is free when it starts, would refuse appends after a restart
+	// once the log is bigger than that. What is free limits it well enough.
+	const noLimit = 1 << 50
 	nopt := &server.Options{
 		ServerName: "stint", Host: opts.Host, Port: opts.Port,
-		JetStream: true, StoreDir: opts.Dir, SyncAlways: !opts.Unsynced,
+		JetStream: true, StoreDir: opts.Dir, SyncAlways: !opts.Unsynced, JetStreamMaxStore: noLimit,
 		NoSigs: true, MaxPayload: 1 << 20, MaxPending: 128 << 20,
 		JetStreamLimits: server.JSLimitOpts{DefaultMaxConsumers: -1},
 	}
@@ -83,31 +91,44 @@ func Start(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("starting the bus: %w", err)
 		}
 	}
-	ns, err := server.NewServer(nopt)
-	if err != nil {
+	s := &Server{opts: opts, log: opts.Log.With("part", "bus server"), unlock: unlock, stop: make(chan struct{}), gone: make(chan struct{}), nopt: nopt}
+	if err := s.serve(); err != nil {
 		unlock()
-		return nil, fmt.Errorf("starting the bus: %w", err)
+		return nil, fmt.Errorf("starting the bus in %s: %w", opts.Dir, err)
 	}
-	log := &logger{log: opts.Log.With("part", "bus server")}
-	ns.SetLoggerV2(log, false, false, false)
+	nopt.Port = s.ns.Addr().(*net.TCPAddr).Port // after a restart it is where it was
+	go s.mend()
+	return s, nil
+}
+
+// serve starts a NATS server with the present options, in place of the one before, and returns when it serves.
+func (s *Server) serve() error {
+	ns, err := server.NewServer(s.nopt.Clone())
+	if err != nil {
+		return err
+	}
+	says := newLogger(s.log)
+	ns.SetLoggerV2(says, false, false, false)
 	ns.Start()
-	if !ns.ReadyForConnections(startTime) {
+	for deadline := time.Now().Add(startTime); !ns.ReadyForConnections(50 * time.Millisecond); {
+		late := time.Now().After(deadline)
+		if !late && !says.isFatal() {
+			continue
+		}
 		ns.Shutdown()
-		unlock()
-		return nil, fmt.Errorf("starting the bus in %s: it was not ready within %s%s", opts.Dir, startTime, log.because())
+		ns.WaitForShutdown()
+		if late {
+			return fmt.Errorf("it was not ready within %s%s", startTime, says.because())
+		}
+		return fmt.Errorf("it gave up%s", says.because())
 	}
 	if !ns.JetStreamEnabled() {
 		ns.Shutdown()
-		unlock()
-		return nil, fmt.Errorf("starting the bus in %s: it cannot keep streams%s", opts.Dir, log.because())
-	}
-	s := &Server{opts: opts, nopt: nopt, ns: ns, gone: make(chan struct{})}
-	go func() {
 		ns.WaitForShutdown()
-		unlock()
-		close(s.gone)
-	}()
-	return s, nil
+		return fmt.Errorf("it cannot keep streams%s", says.because())
+	}
+	s.ns, s.says = ns, says
+	return nil
 }
 
 // users returns the roles that have a key as the server's users.
@@ -161,12 +182,15 @@ func (s *Server) Admit(role bus.Role) (seed []byte, err error) {
 }
 
 // InProcessConn connects without a socket; see jet.Options.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns.InProcessConn()
+}
 
 // URL is where other processes connect.
 func (s *Server) URL() string {
-	addr := s.ns.Addr().(*net.TCPAddr)
-	return "nats://" + net.JoinHostPort(addr.IP.String(), strconv.Itoa(addr.Port))
+	return "nats://" + net.JoinHostPort(s.nopt.Host, strconv.Itoa(s.nopt.Port))
 }
 
 // Synced reports whether each message is on disk before it is acknowledged.
@@ -174,6 +198,12 @@ func (s *Server) Synced() bool { return !s.opts.Unsynced }
 
 // Stop stops the server and returns when it has.
 func (s *Server) Stop() {
-	s.ns.Shutdown()
+	s.mu.Lock()
+	select {
+	case <-s.stop:
+	default:
+		close(s.stop)
+	}
+	s.mu.Unlock()
 	<-s.gone
 }

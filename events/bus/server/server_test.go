@@ -3,7 +3,9 @@ package server_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,6 +214,25 @@ func TestAdmit(t *testing.T) {
 	if len(states) != 1 {
 		t.Errorf("the states of one connected before were %v", states)
 	}
+}
+
+// TestPortTaken: a server that cannot listen says so at once, and leaves its folder to the next.
+func TestPortTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir, keys, began := t.TempDir(), openKeys(t), time.Now()
+	silent := slog.New(slog.NewTextHandler(io.Discard, nil))
+	_, err = server.Start(server.Options{Dir: dir, Port: l.Addr().(*net.TCPAddr).Port, Keys: keys, Log: silent})
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Fatalf("starting on a port that is taken: %v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Fatalf("it took %s to say so", took)
+	}
+	start(t, dir, keys, 0)
 }
 
 func TestRefusesToListenWithoutKeys(t *testing.T) {

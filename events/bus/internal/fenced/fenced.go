@@ -21,8 +21,8 @@ type Store interface {
 	FirstAfter(ctx context.Context, subject string, after uint64) (bus.Message, error)
 	// Bounds returns the first sequence kept and the last given out.
 	Bounds(ctx context.Context) (first, last uint64, err error)
-	// Wait pauses for d or until ctx ends.
-	Wait(ctx context.Context, d time.Duration) error
+	// Wait pauses for d or until ctx ends. why is what the last try ended with.
+	Wait(ctx context.Context, d time.Duration, why error) error
 }
 
 // Pauses between two tries.
@@ -60,7 +60,7 @@ func Append(ctx context.Context, s Store, subject string, after uint64, data []b
 				condition = 0
 			}
 		}
-		if err := s.Wait(ctx, pause); err != nil {
+		if err := s.Wait(ctx, pause, failed); err != nil {
 			return 0, fmt.Errorf("appending on %s behind %d: %w: %w (the last try: %w)", subject, after, bus.ErrUnsettled, err, failed)
 		}
 	}
@@ -76,7 +76,7 @@ func Publish(ctx context.Context, s Store, subject string, send func(ctx context
 		if Hopeless(failed) {
 			return 0, fmt.Errorf("publishing on %s: %w", subject, failed)
 		}
-		if err := s.Wait(ctx, pause); err != nil {
+		if err := s.Wait(ctx, pause, failed); err != nil {
 			return 0, fmt.Errorf("publishing on %s: %w: %w (the last try: %w)", subject, bus.ErrUnsettled, err, failed)
 		}
 	}
