@@ -401,12 +401,13 @@ func (h *chance) decide(facts []*events.Fact) {
 	got := h.facts(facts...)
 	var folded []int
 	for _, v := range got.Void {
-		if v.Index >= 0 {
-			folded = append(folded, v.Index)
+		if v.Index < 0 {
+			return // the cycle was void as a whole
 		}
+		folded = append(folded, v.Index)
 	}
-	if h.c.Term().N != h.n || h.other == nil {
-		return // the cycle was void as a whole
+	if h.other == nil {
+		return
 	}
 	if !slices.Equal(void, slices.Compact(folded)) {
 		h.t.Fatalf("a fork at %d found facts %v void, the fold %v", h.seq, void, got.Void)
