@@ -132,31 +132,15 @@ func exclusivePartition(def *events.PartitionDef) bool {
 }
 
 func readNode(cfg *events.Config, r *projections.Node, idle bool) node {
-	def, inv := r.Def, r.Inventory
-	if inv == nil {
-		inv = &events.Inventory{}
-	}
+	def := r.Def
 	n := node{
 		name: r.Name, record: r, weight: def.GetWeight(), features: def.GetFeatures(),
-		threads: int32(max(first(def.GetThreadsPerCore(), inv.ThreadsPerCore), 1)),
-		sockets: int32(max(first(def.GetSockets(), inv.Sockets), 1)),
-		cores:   int32(max(first(def.GetCoresPerSocket(), inv.CoresPerSocket), 1)),
-		tmp:     int64(first(def.GetTmpDiskMib(), inv.TmpDiskMib)),
-		mem:     int64(first(def.GetMemoryMib(), inv.MemoryMib)) - int64(def.GetMemSpecMib()),
-		usable:  idle || Usable(r),
+		cpus: int32(r.CPUs()), threads: int32(max(def.GetThreadsPerCore(), 1)), sockets: int32(max(def.GetSockets(), 1)), cores: int32(def.GetCoresPerSocket()),
+		tmp: int64(def.GetTmpDiskMib()), mem: int64(r.MemoryMiB()), usable: idle || r.Usable(),
 	}
-	cpus := int32(first(def.GetCpus(), inv.Cpus))
-	if cpus == 0 {
-		cpus = n.sockets * n.cores * n.threads
+	if n.cores == 0 {
+		n.cores = max(int32(def.GetCpus())/(n.sockets*n.threads), 1)
 	}
-	if def.GetCoresPerSocket() == 0 && inv.CoresPerSocket == 0 {
-		n.cores = max(cpus/(n.sockets*n.threads), 1)
-	}
-	// A node whose CPUs are the cores and not their threads is scheduled by core.
-	if cpus < n.sockets*n.cores*n.threads && cpus%n.threads != 0 || cpus <= n.sockets*n.cores {
-		n.threads = 1
-	}
-	n.cpus = max(cpus-int32(def.GetCoreSpec())*n.threads, 0)
 	switch {
 	case cfg.GetSelectLinear():
 		n.unit = max(n.cpus, 1)
@@ -170,7 +154,6 @@ func readNode(cfg *events.Config, r *projections.Node, idle bool) node {
 	if n.cpus > 0 {
 		n.free.AddRange(0, uint32(n.cpus-1))
 	}
-	n.mem = max(n.mem, 0)
 	n.memFree = n.mem
 	if !idle {
 		n.free = n.free.AndNot(r.CpusUsed)
@@ -201,19 +184,6 @@ func readGres(r *projections.Node, idle bool) []gres {
 		out = append(out, x)
 	}
 	return out
-}
-
-// Usable says whether jobs may be placed on a node: it reported, is neither lost nor taken out of service, and is what the
-// configuration says.
-func Usable(r *projections.Node) bool {
-	return r.Up && !r.Down && !r.Drain && !r.Fail && !r.Lost && !r.Removed && !r.Invalid
-}
-
-func first[T uint32 | uint64](a, b T) T {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 func (n *node) countCPUs() {

@@ -11,8 +11,15 @@ type eligible struct {
 	// alternatives holds a list of nodes, in the order of the configuration, for each alternative of the constraint.
 	alternatives [][]int32
 	alive        [][]int32 // the same, less nodes that were found full: within a pass no room comes back
+	bounds       []bound   // of alive, as it was when it was last gone through: more than that there never is again
 	required     []int32   // the nodes the job names
 	unavailable  []string  // nodes it names that cannot be used now
+}
+
+// bound is the most CPUs and memory that are free on any one node of a list, and the CPUs of all of them.
+type bound struct {
+	cpus, sum int
+	mem       int64
 }
 
 // eligibleNodes works out, once for each kind of request, which usable nodes of a partition come into question.
@@ -50,6 +57,7 @@ func (b *Board) eligibleNodes(q *Request, p *partition) *eligible {
 		}
 		e.alternatives = append(e.alternatives, list)
 		e.alive = append(e.alive, list)
+		e.bounds = append(e.bounds, bound{cpus: MaxCount, sum: MaxCount, mem: Forever})
 	}
 	b.eligible[key] = e
 	return e
@@ -88,14 +96,14 @@ func (b *Board) placeWithin(limit int, q *Request, p *partition, w Window, prefe
 		return nil
 	}
 	for i, list := range e.alternatives {
-		alive := &list
+		alive, most1 := &list, &bound{cpus: MaxCount, sum: MaxCount, mem: Forever}
 		if !w.Planned {
-			alive = &e.alive[i]
+			alive, most1 = &e.alive[i], &e.bounds[i]
 		}
-		if len(*alive) < q.MinNodes {
+		if len(*alive) < q.MinNodes || q.leastCPUs > most1.cpus || q.leastSum > most1.sum || b.memory && q.Memory == MemoryPerNode && q.MemoryMiB > most1.mem {
 			continue
 		}
-		if a := b.placeOn(alive, e.required, q, p, most, w, prefer); a != nil {
+		if a := b.placeOn(alive, most1, e.required, q, p, most, w, prefer); a != nil {
 			return a
 		}
 	}
@@ -103,7 +111,7 @@ func (b *Board) placeWithin(limit int, q *Request, p *partition, w Window, prefe
 }
 
 // placeOn tries the nodes of a list, and takes from it those that are full, unless it is for a later time.
-func (b *Board) placeOn(alive *[]int32, required []int32, q *Request, p *partition, most int, w Window, prefer *Board) *events.Allocation {
+func (b *Board) placeOn(alive *[]int32, seen *bound, required []int32, q *Request, p *partition, most int, w Window, prefer *Board) *events.Allocation {
 	whole := q.Exclusive || p.idle || b.linear
 	r := &b.room
 	cands := make([]candidate, 0, min(len(*alive), 64))
@@ -112,12 +120,16 @@ func (b *Board) placeOn(alive *[]int32, required []int32, q *Request, p *partiti
 		needPool = g.PerJob
 	}
 	tasks, pool, full := 0, 0, 0
+	*seen = bound{}
 	for _, i := range *alive {
 		n := &b.nodes[i]
 		if n.units == 0 {
 			full++
 			continue
 		}
+		seen.cpus = max(seen.cpus, int(n.freeCPUs))
+		seen.sum += int(n.freeCPUs)
+		seen.mem = max(seen.mem, n.memFree)
 		if int(n.freeCPUs) < q.leastCPUs || whole && n.jobs > 0 || n.sealed && !w.Planned {
 			b.steps++
 			continue

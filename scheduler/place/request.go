@@ -58,6 +58,7 @@ type Request struct {
 	excludeText    string
 	eligibleKey    string
 	leastCPUs      int // a node with fewer free ones need not be looked at
+	leastSum       int // nor nodes that together have fewer
 }
 
 // GresRequest asks for a generic resource. Exactly one of the counts is set.
@@ -178,7 +179,9 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		if q.Tasks == 0 {
 			q.leastCPUs = max(q.leastCPUs, q.CPUsPerTask*q.TasksPerNode)
 		}
+		q.leastSum = q.Tasks * q.CPUsPerTask
 	}
+	q.leastSum = max(q.leastSum, q.MinNodes*q.leastCPUs)
 	return q, nil
 }
 
