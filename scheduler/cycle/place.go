@@ -92,7 +92,7 @@ func (s *placing) try(e *rank.Entry) {
 	}
 	for {
 		var task uint32
-		if j.Remainder() {
+		if !w.plain && j.Remainder() {
 			ready, any := j.ReadyTasks().First()
 			if !any {
 				s.waits(w, events.Reason_DEPENDENCY, "")
@@ -181,7 +181,7 @@ func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint
 	f := &events.Placed{
 		Job: j.Id, Run: j.Run + 1, Allocation: a, LimitS: limit, Backfilled: blocked, Partition: e.Partition.GetName(),
 	}
-	if j.Remainder() {
+	if !w.plain && j.Remainder() {
 		f.Task, f.HasTask = task, true
 	}
 	if why := s.say(&events.Fact{Kind: &events.Fact_Placed{Placed: f}}); why != "" {

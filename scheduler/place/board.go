@@ -38,7 +38,8 @@ type Board struct {
 	eligible     map[string]*eligible
 	steps        uint64 // nodes looked at so far
 	fits         map[fitKey]bool
-	room         room // scratch
+	room         room        // scratch
+	cands        []candidate // scratch
 }
 
 type partition struct {

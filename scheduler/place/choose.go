@@ -114,7 +114,8 @@ func (b *Board) placeWithin(limit int, q *Request, p *partition, w Window, prefe
 func (b *Board) placeOn(alive *[]int32, seen *bound, required []int32, q *Request, p *partition, most int, w Window, prefer *Board) *events.Allocation {
 	whole := q.Exclusive || p.idle || b.linear
 	r := &b.room
-	cands := make([]candidate, 0, min(len(*alive), 64))
+	cands := b.cands[:0]
+	defer func() { b.cands = cands[:0] }()
 	needPool := 0
 	if g := q.pooled(); g != nil {
 		needPool = g.PerJob
