@@ -47,6 +47,11 @@ func sbatch(args []string, w *World) int {
 		return failed(w, why(err))
 	}
 	defer c.Close()
+	if s.Clusters != "" {
+		if err := w.other(s.Clusters, w.clusterName(c)); err != nil {
+			return w.complain("sbatch", err)
+		}
+	}
 	verdicts, err := c.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: []*wire.Component{{
 		Spec: s.Spec, Script: s.Script, Environment: joinEnviron(s.Environ),
 	}}}}})

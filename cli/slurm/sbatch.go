@@ -38,7 +38,6 @@ type Submission struct {
 	Quiet     bool
 	Verbose   int
 	Wait      bool
-	TestOnly  bool
 }
 
 // request is a Submission in the making.
@@ -148,16 +147,23 @@ func (q *request) takeScript(words []string) (string, []Directive, error) {
 		spec.Name, spec.Command = path.Base(file), found
 	}
 	q.Script = text
-	list, notes, err := Directives(text, name, q.in.Limit)
-	if !q.ignorePBS {
-		q.Notes = append(q.Notes, notes...)
-	}
+	list, err := Directives(text, name, q.in.Limit)
 	return name, list, err
 }
 
 // directive reads the options of one #SBATCH line.
 func (q *request) directive(d Directive, script string) ([]Given, error) {
 	where := fmt.Sprintf("line %d of %s", d.Line, script)
+	if d.System != "" {
+		if q.ignorePBS {
+			return nil, nil
+		}
+		var notes []string
+		d.Words, notes = foreign(d.System, d.Words)
+		for _, n := range notes {
+			q.Notes = append(q.Notes, fmt.Sprintf("%s: #%s %s; write #SBATCH", where, d.System, n))
+		}
+	}
 	if len(d.Words) == 1 && (d.Words[0] == "hetjob" || d.Words[0] == "packjob") {
 		return nil, refusal("%s: heterogeneous jobs are not supported by Stint yet; submit the components as jobs of their own", where)
 	}
@@ -176,7 +182,6 @@ func (q *request) directive(d Directive, script string) ([]Given, error) {
 			q.Notes = append(q.Notes, fmt.Sprintf("%s: %s counts on the command line only", where, g.Option.Spelled()))
 			continue
 		case "ignore-pbs":
-			q.Notes = nil
 			q.ignorePBS = true
 			continue
 		}
@@ -255,9 +260,6 @@ func (q *request) finish() error {
 	}
 	if q.dist && s.NodeList == "" && strings.HasPrefix(s.Distribution, "arbitrary") {
 		return refusal("--distribution=arbitrary lays tasks out in the order of --nodelist, which is missing")
-	}
-	if q.Wait && q.TestOnly {
-		q.Wait = false
 	}
 	env, err := Export(q.in.Environ, q.export, q.exported)
 	if err != nil {

@@ -38,7 +38,6 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"overcommit": toggle(func(q *request) *bool { return &q.Spec.Overcommit }),
 	"parsable":   toggle(func(q *request) *bool { return &q.Parsable }),
 	"quiet":      toggle(func(q *request) *bool { return &q.Quiet }),
-	"test-only":  toggle(func(q *request) *bool { return &q.TestOnly }),
 	"wait":       toggle(func(q *request) *bool { return &q.Wait }),
 	"ignore-pbs": toggle(func(q *request) *bool { return &q.ignorePBS }),
 

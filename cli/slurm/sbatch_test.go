@@ -122,8 +122,8 @@ func runSbatchCase(t *testing.T, head string) string {
 	if len(in.Environ) > 0 {
 		fmt.Fprintf(&b, "environ: %s\n", strings.Join(sub.Environ, " "))
 	}
-	if sub.Parsable || sub.Quiet || sub.Wait || sub.TestOnly || sub.Verbose > 0 || sub.Clusters != "" || sub.Propagate != "" {
-		fmt.Fprintf(&b, "parsable %t quiet %t wait %t test-only %t verbose %d clusters %q propagate %q\n", sub.Parsable, sub.Quiet, sub.Wait, sub.TestOnly, sub.Verbose, sub.Clusters, sub.Propagate)
+	if sub.Parsable || sub.Quiet || sub.Wait || sub.Verbose > 0 || sub.Clusters != "" || sub.Propagate != "" {
+		fmt.Fprintf(&b, "parsable %t quiet %t wait %t verbose %d clusters %q propagate %q\n", sub.Parsable, sub.Quiet, sub.Wait, sub.Verbose, sub.Clusters, sub.Propagate)
 	}
 	return b.String()
 }

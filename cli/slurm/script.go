@@ -3,7 +3,6 @@ package slurm
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -12,29 +11,29 @@ const MaxScript = 4 << 20
 
 // Directive is one #SBATCH line: its words, as a shell would split them.
 type Directive struct {
-	Line  int // from 1
-	Words []string
+	Line   int // from 1
+	Words  []string
+	System string // PBS or BSUB for lines of these, empty for #SBATCH
 }
 
 // Directives checks a batch script and returns its #SBATCH lines. They are read up to the first line that is neither blank
-// nor a comment, and must begin at the left margin; `##SBATCH` is a comment. notes are sentences for people about lines
-// that look like directives and are not read. name is how the script is called in sentences.
-func Directives(script []byte, name string, limit int) (list []Directive, notes []string, err error) {
+// nor a comment, and must begin at the left margin; `##SBATCH` is a comment. #PBS and #BSUB lines are returned
+// too. name is how the script is called in sentences.
+func Directives(script []byte, name string, limit int) (list []Directive, err error) {
 	switch {
 	case len(script) == 0 || len(bytes.TrimSpace(script)) == 0:
-		return nil, nil, refusal("the batch script %s is empty", name)
+		return nil, refusal("the batch script %s is empty", name)
 	case len(script) > limit:
-		return nil, nil, refusal("the batch script %s has %d bytes, and at most %d are allowed; keep data in files beside it", name, len(script), limit)
+		return nil, refusal("the batch script %s has %d bytes, and at most %d are allowed; keep data in files beside it", name, len(script), limit)
 	case bytes.HasPrefix(script, []byte("\x7fELF")):
-		return nil, nil, refusal("%s is a program, not a batch script; submit it with --wrap, or write a script that runs it", name)
+		return nil, refusal("%s is a program, not a batch script; submit it with --wrap, or write a script that runs it", name)
 	case bytes.IndexByte(script, 0) >= 0:
-		return nil, nil, refusal("%s holds binary data and is no batch script", name)
+		return nil, refusal("%s holds binary data and is no batch script", name)
 	case !bytes.HasPrefix(script, []byte("#!")):
-		return nil, nil, refusal("%s does not look like a batch script: its first line must be #! and the path of an interpreter, such as #!/bin/sh", name)
+		return nil, refusal("%s does not look like a batch script: its first line must be #! and the path of an interpreter, such as #!/bin/sh", name)
 	case bytes.Contains(script, []byte("\r\n")):
-		return nil, nil, refusal("the batch script %s has DOS line ends (CR LF); convert it with: sed -i 's/\\r$//' %s", name, name)
+		return nil, refusal("the batch script %s has DOS line ends (CR LF); convert it with: sed -i 's/\\r$//' %s", name, name)
 	}
-	other := 0
 	for n, rest := 1, script; len(rest) > 0; n++ {
 		line := rest
 		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
@@ -47,20 +46,20 @@ func Directives(script []byte, name string, limit int) (list []Directive, notes 
 		case strings.HasPrefix(text, "#SBATCH"):
 			words, err := splitDirective(text[len("#SBATCH"):])
 			if err != nil {
-				return nil, nil, refusal("line %d of %s: %v", n, name, err)
+				return nil, refusal("line %d of %s: %v", n, name, err)
 			}
-			list = append(list, Directive{n, words})
+			list = append(list, Directive{Line: n, Words: words})
 		case strings.HasPrefix(text, "#PBS ") || strings.HasPrefix(text, "#BSUB "):
-			other++
-			if other == 1 {
-				notes = append(notes, fmt.Sprintf("line %d of %s: %s lines are not read; write #SBATCH", n, name, strings.Fields(text)[0]))
+			system, rest, _ := strings.Cut(text[1:], " ")
+			if words, err := splitDirective(rest); err == nil {
+				list = append(list, Directive{Line: n, Words: words, System: system})
 			}
 		case strings.TrimSpace(text) == "" || strings.HasPrefix(strings.TrimSpace(text), "#"):
 		default:
-			return list, notes, nil
+			return list, nil
 		}
 	}
-	return list, notes, nil
+	return list, nil
 }
 
 var errQuote = errors.New("a quotation mark is not closed")
