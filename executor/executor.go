@@ -65,7 +65,9 @@ func Run(ctx context.Context, conf Config) error {
 	if err != nil {
 		return fmt.Errorf("executor of node %s: %w", conf.Node, err)
 	}
-	if err := e.run(ctx); err != nil {
+	err = e.run(ctx)
+	e.tidy()
+	if err != nil {
 		return fmt.Errorf("executor of node %s: %w", conf.Node, err)
 	}
 	return nil
@@ -99,6 +101,24 @@ func newExecutor(conf Config) (*executor, error) {
 	e.samples.init()
 	e.report = newReport(conf.Bus.Events(), conf.Node, boot, e.log)
 	return e, nil
+}
+
+// tidy takes the simulated GPUs of a virtual node away, unless steps run there. They are made again when it comes up.
+func (e *executor) tidy() {
+	if e.hardware == nil || !e.hardware.virtual || len(e.hardware.gpus) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if c, err := supervisor.Dial(ctx, e.conf.SupervisorSocket); err == nil {
+		defer c.Close()
+		if l, err := c.List(ctx); err != nil || len(l.GetRunning())+len(l.GetLaunching()) > 0 {
+			return
+		}
+	}
+	if err := RemoveDevices(e.conf.StateDir); err != nil {
+		e.log.Warn("the simulated GPUs stay", "error", err)
+	}
 }
 
 func (e *executor) run(ctx context.Context) error {

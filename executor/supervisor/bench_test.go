@@ -14,13 +14,11 @@ import (
 // exit told and acknowledged. Compare with BenchmarkBareForkExec, the same script with nothing around it.
 func BenchmarkLaunch(b *testing.B) {
 	b.Run("uncaged", func(b *testing.B) { benchLaunch(b) })
-	b.Run("caged", func(b *testing.B) { benchLaunch(b, caged(&testing.T{})) })
+	b.Run("caged", func(b *testing.B) { benchLaunch(b, caged(b)) })
 }
 
 func benchLaunch(b *testing.B, change ...func(*rig)) {
-	t := &testing.T{}
-	r := newRig(t, change...)
-	defer func() { r.end(); os.RemoveAll(filepath.Dir(r.dir)) }()
+	r := newRig(b, change...)
 	ctx := context.Background()
 	const inFlight = 8
 	slots := make(chan struct{}, inFlight)

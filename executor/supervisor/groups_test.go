@@ -14,7 +14,7 @@ import (
 )
 
 // caged gives a supervisor control groups, below a directory of the test's own.
-func caged(t *testing.T) func(*rig) {
+func caged(t testing.TB) func(*rig) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it makes control groups")

@@ -73,7 +73,7 @@ func TestMain(m *testing.M) {
 
 // rig is a supervisor in a process of its own, and a client of it.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	conf   testConfig
 	dir    string // for files of steps, open to all
 	cmd    *exec.Cmd
@@ -89,7 +89,7 @@ var jobs atomic.Uint64
 // nextJob is a number that no other step of this test run, or of one that runs beside it, has.
 func nextJob() uint64 { return uint64(os.Getpid())<<20 + jobs.Add(1) }
 
-func newRig(t *testing.T, change ...func(*rig)) *rig {
+func newRig(t testing.TB, change ...func(*rig)) *rig {
 	t.Helper()
 	top, err := os.MkdirTemp("", "stint-sup-")
 	if err != nil {
@@ -328,7 +328,7 @@ func lives(pid int) bool {
 	return err == nil && s.state != 'Z'
 }
 
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it starts steps of other users")
