@@ -29,6 +29,7 @@ type testConfig struct {
 	Node, HostName, StateDir, Spool string
 	SampleEvery, TombstoneAge       time.Duration
 	Version                         string
+	CompactFrom                     int64
 	Files, Processes                uint64 // limits of the supervisor itself; 0: as they are
 	Under                           string // where the control groups of the node go; empty: none are used
 }
@@ -62,7 +63,7 @@ func TestMain(m *testing.M) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	err := Main(ctx, Config{Node: c.Node, HostName: c.HostName, StateDir: c.StateDir, Spool: c.Spool, SampleEvery: c.SampleEvery,
-		TombstoneAge: c.TombstoneAge, Unconfined: c.Under == "", Under: c.Under, Version: c.Version,
+		TombstoneAge: c.TombstoneAge, CompactFrom: c.CompactFrom, Unconfined: c.Under == "", Under: c.Under, Version: c.Version,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,9 +2,11 @@ package supervisor
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -129,7 +131,7 @@ func FuzzReadFrames(f *testing.F) {
 // What is in memory and what the journal says of it are the same, before and after it is compacted.
 func TestCompactionKeepsEverything(t *testing.T) {
 	read := func(dir string) *supervisor {
-		s := &supervisor{live: map[id]*step{}, ended: map[id]*Exited{}, tombs: map[id]int64{}}
+		s := &supervisor{conf: Config{CompactFrom: 1}, live: map[id]*step{}, ended: map[id]*Exited{}, tombs: map[id]int64{}}
 		j, _, err := openJournal(dir, s.remember)
 		if err != nil {
 			t.Fatal(err)
@@ -170,6 +172,50 @@ func TestCompactionKeepsEverything(t *testing.T) {
 				t.Fatalf("after %d records: %v became %v", n, x, after.ended[k])
 			}
 		}
+	}
+}
+
+// The journal does not grow with the number of steps that were; what it holds is there after any kill.
+func TestJournalStaysShort(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.conf.CompactFrom, r.conf.TombstoneAge = 8_000, time.Second })
+	ctx := context.Background()
+	keep := r.script("sleep 1000")
+	started := r.launch(keep)
+	unheard := r.script("exit 8")
+	r.launch(unheard)
+	longest, shrank, last := int64(0), 0, int64(0)
+	for n := 0; shrank < 2; n++ {
+		if n > 3000 {
+			t.Fatalf("the journal was written anew %d times in %d launches", shrank, n)
+		}
+		l := r.script("exit 0")
+		r.launch(l)
+		r.exit(l.Key)
+		if err := r.client.Acknowledge(ctx, l.Key); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(filepath.Join(r.conf.StateDir, journalFileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, st.Size())
+		if st.Size() < last {
+			shrank++
+		}
+		last = st.Size()
+	}
+	t.Logf("at most %d bytes", longest)
+	if longest > 1<<20 {
+		t.Errorf("it grew to %d bytes", longest)
+	}
+	r.kill()
+	r.start()
+	if x := r.exit(unheard.Key); x.Code != 8 {
+		t.Errorf("%v", x)
+	}
+	list, err := r.client.List(ctx)
+	if err != nil || len(list.Running) != 1 || list.Running[0].Started.Pid != started.Pid {
+		t.Errorf("%v %v", list, err)
 	}
 }
 

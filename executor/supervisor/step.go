@@ -72,8 +72,8 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 	if e := check(l); e != nil {
 		return nil, e
 	}
-	s.quiet.RLock() // an upgrade waits for launches to finish, and no new one begins
-	defer s.quiet.RUnlock()
+	s.beginLaunch()
+	defer s.endLaunch()
 
 	st := newStep(&Launching{Key: l.Key, Node: l.Node, Uid: l.Uid, Gid: l.Gid, Groups: l.Groups,
 		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn})
@@ -98,6 +98,49 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 		return nil, e
 	}
 	return st.started(), nil
+}
+
+// beginLaunch waits while launches are held up, and counts one in.
+func (s *supervisor) beginLaunch() {
+	s.mu.Lock()
+	for s.heldUp && !s.stopping {
+		s.changed.Wait()
+	}
+	s.launches++
+	s.mu.Unlock()
+}
+
+func (s *supervisor) endLaunch() {
+	s.mu.Lock()
+	s.launches--
+	s.mu.Unlock()
+}
+
+// holdUp lets no launch begin until release, and waits for those under way. It gives up after a while, with an error: one
+// may be stuck in a file system that does not answer.
+func (s *supervisor) holdUp(patience time.Duration) error {
+	s.mu.Lock()
+	s.heldUp = true
+	s.mu.Unlock()
+	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		n := s.launches
+		s.mu.Unlock()
+		switch {
+		case n == 0:
+			return nil
+		case time.Now().After(until):
+			return fmt.Errorf("%d launches are under way and do not come to an end", n)
+		}
+	}
+}
+
+// release lets launches begin again.
+func (s *supervisor) release() {
+	s.mu.Lock()
+	s.heldUp = false
+	s.changed.Broadcast()
+	s.mu.Unlock()
 }
 
 // admit makes sure that this is the first launch of this step's run, and writes it down.

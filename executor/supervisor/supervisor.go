@@ -34,6 +34,7 @@ type Config struct {
 	Under      string
 
 	SampleEvery  time.Duration // 0: 30 s
+	CompactFrom  int64         // bytes of journal from which on it is written anew; 0: 4 MiB
 	TombstoneAge time.Duration // for how long an acknowledged run cannot start again; 0: an hour
 	Version      string        // told to those who list
 	Log          *slog.Logger  // nil: slog.Default()
@@ -45,12 +46,11 @@ func SocketPath(stateDir string) string { return filepath.Join(stateDir, "superv
 // maxTombstones bounds the acknowledged runs that are remembered, whatever their age.
 const maxTombstones = 50_000
 
-// compactFrom is the length of the journal, in bytes, below which it is left alone.
-const compactFrom = 4 << 20
+const defaultCompactFrom = 4 << 20
 
 // supervisor is what a running one holds.
 //
-// Locks are taken in the order quiet, gate, mu. Whoever changes what is in memory and writes the same to the journal
+// Locks are taken in the order gate, mu. Whoever changes what is in memory and writes the same to the journal
 // holds gate for reading around both, so that a compaction, which holds it for writing, sees either all or nothing.
 type supervisor struct {
 	conf     Config
@@ -67,12 +67,13 @@ type supervisor struct {
 	listener *net.UnixListener
 	lock     *os.File
 
-	quiet sync.RWMutex // held for reading by launches; for writing by an upgrade
 	forks sync.RWMutex // held for reading from fork until the child is known; for writing while orphans are reaped
 	gate  sync.RWMutex
 
 	mu       sync.Mutex
-	changed  *sync.Cond // a step is over
+	changed  *sync.Cond // a step is over, or launches may begin again
+	launches int        // under way
+	heldUp   bool       // no more may begin
 	live     map[id]*step
 	ended    map[id]*Exited // not yet acknowledged
 	tombs    map[id]int64   // acknowledged: when
@@ -119,6 +120,9 @@ func open(conf Config) (*supervisor, error) {
 	if conf.SampleEvery == 0 {
 		conf.SampleEvery = 30 * time.Second
 	}
+	if conf.CompactFrom == 0 {
+		conf.CompactFrom = defaultCompactFrom
+	}
 	if conf.TombstoneAge == 0 {
 		conf.TombstoneAge = time.Hour
 	}
@@ -126,7 +130,7 @@ func open(conf Config) (*supervisor, error) {
 		conf.Log = slog.Default()
 	}
 	s := &supervisor{conf: conf, log: conf.Log, pid: os.Getpid(), live: map[id]*step{}, ended: map[id]*Exited{}, tombs: map[id]int64{},
-		spool: &spool{dir: conf.Spool}, mains: map[int]bool{}, watchers: map[*watcher]struct{}{}, conns: map[net.Conn]bool{}, finished: make(chan struct{}), compact: compactFrom}
+		spool: &spool{dir: conf.Spool}, mains: map[int]bool{}, watchers: map[*watcher]struct{}{}, conns: map[net.Conn]bool{}, finished: make(chan struct{}), compact: conf.CompactFrom}
 	s.changed = sync.NewCond(&s.mu)
 	if s.boot, err = BootID(); err != nil {
 		return nil, err
@@ -316,7 +320,7 @@ func (s *supervisor) compactNow() error {
 	records, live := s.records(), len(s.live)+len(s.ended)
 	s.mu.Unlock()
 	err := s.journal.compact(records, live)
-	s.compact = max(compactFrom, 2*s.journal.length())
+	s.compact = max(s.conf.CompactFrom, 2*s.journal.length())
 	return err
 }
 
@@ -470,8 +474,9 @@ func (s *supervisor) shut() error {
 	s.mu.Lock()
 	s.stopping = true
 	s.mu.Unlock()
-	s.quiet.Lock() // launches under way come to their end
-	defer s.quiet.Unlock()
+	if err := s.holdUp(5 * time.Second); err != nil {
+		s.log.Warn("not waiting any longer", "error", err)
+	}
 	s.listener.Close()
 	s.mu.Lock()
 	s.closed = true

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,8 +80,10 @@ func (s *supervisor) upgrade(path string, about func()) error {
 	if err := checkProgram(path); err != nil {
 		return err
 	}
-	s.quiet.Lock()
-	defer s.quiet.Unlock()
+	defer s.release()
+	if err := s.holdUp(10 * time.Second); err != nil {
+		return err
+	}
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	listener, err := s.listener.File()
