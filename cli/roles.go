@@ -59,7 +59,8 @@ func hostName() string {
 
 // roles are the credentials that the daemons of this host need.
 func (h *host) roles() []bus.Role {
-	out := []bus.Role{{Kind: bus.Admin}, {Kind: bus.Controller}, {Kind: bus.Ledger}, {Kind: bus.Agent, Name: events.Token(hostName())}}
+	out := []bus.Role{{Kind: bus.Admin}, {Kind: bus.Controller}, {Kind: bus.Ledger}, {Kind: bus.Service},
+		{Kind: bus.Agent, Name: events.Token(hostName())}}
 	for _, n := range h.cluster.Nodes {
 		out = append(out, bus.Role{Kind: bus.Executor, Name: events.Token(n)})
 	}

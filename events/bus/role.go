@@ -15,7 +15,7 @@ const (
 	Ledger     Kind = "ledger"     // follows everything, writes ev.share, archives and trims
 	Executor   Kind = "executor"   // executor:<node>: its node's subjects only
 	Agent      Kind = "agent"      // agent:<host>: intents of its host's users, blobs, their questions
-	Service    Kind = "service"    // service:<user>: its own intents, the feed of jobs
+	Service    Kind = "service"    // reads the feed of jobs; service:<user> may also write its own intents
 )
 
 // Names of the two leases.
@@ -45,7 +45,7 @@ func ParseRole(s string) (Role, error) {
 	return r, r.Valid()
 }
 
-// Valid returns nil if the kind is known and has a name if and only if it needs one.
+// Valid returns nil if the kind is known and has a name if it needs one, and none if it cannot have one.
 func (r Role) Valid() error {
 	switch r.Kind {
 	case Admin, Controller, Ledger:
@@ -53,11 +53,14 @@ func (r Role) Valid() error {
 			return fmt.Errorf("role %s: a %s has no name of its own", r, r.Kind)
 		}
 	case Executor, Agent, Service:
+		if r.Kind == Service && r.Name == "" {
+			return nil
+		}
 		if Exact("x."+r.Name, "x.*") != nil || strings.Contains(r.Name, "/") {
 			return fmt.Errorf("role %s: it needs a name that is one subject token", r)
 		}
 	default:
-		return fmt.Errorf("role %q: want admin, controller, ledger, executor:NODE, agent:HOST or service:USER", r)
+		return fmt.Errorf("role %q: want admin, controller, ledger, executor:NODE, agent:HOST, service or service:USER", r)
 	}
 	return nil
 }
@@ -116,11 +119,16 @@ func (r Role) Permissions() (publish, subscribe []string) {
 		publish = append(publish, readingSubject(UsageStream, UsageSubjects)...)
 		return publish, []string{own}
 	case Service:
+		// Services come with clients that are not ours, which acknowledge what they read, ask for the streams there are,
+		// and use the inboxes of all such clients: there lie only answers about the feed.
+		publish = append(reading(JobsStream), "$JS.ACK."+JobsStream+".>", "$JS.FC."+JobsStream+".>", "$JS.API.INFO",
+			"$JS.API.STREAM.NAMES", "$JS.API.CONSUMER.NAMES."+JobsStream, "$JS.API.CONSUMER.LIST."+JobsStream)
 		// No questions: they name the user who asks, and answerers take the agents' word for it.
-		publish = append(publish, "ev.intent."+r.Name)
-		publish = append(publish, readingSubject(EventsStream, "ev.intent."+r.Name)...)
-		publish = append(publish, reading(JobsStream)...)
-		return publish, []string{own}
+		if r.Name != "" {
+			publish = append(publish, "ev.intent."+r.Name)
+			publish = append(publish, readingSubject(EventsStream, "ev.intent."+r.Name)...)
+		}
+		return publish, []string{own, JobsSubjects, "_INBOX.>"}
 	}
 	return nil, nil
 }

@@ -18,7 +18,7 @@ import (
 func main() {
 	dir := flag.String("dir", "", "folder of the key files")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: keys -dir DIR ROLE...\nroles: admin, controller, ledger, executor:NODE, agent:HOST, service:USER")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: keys -dir DIR ROLE...\nroles: admin, controller, ledger, executor:NODE, agent:HOST, service, service:USER")
 	}
 	flag.Parse()
 	if *dir == "" {

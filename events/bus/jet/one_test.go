@@ -18,14 +18,17 @@ var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: 
 // one starts a server with keys and its streams.
 func one(t testing.TB, opts server.Options) *server.Server {
 	t.Helper()
-	keys, err := server.OpenKeys(t.TempDir())
-	if err != nil {
+	if opts.Keys == nil {
+		keys, err := server.OpenKeys(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Keys = keys
+	}
+	if _, err := opts.Keys.Seed(bus.Role{Kind: bus.Admin}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keys.Seed(bus.Role{Kind: bus.Admin}); err != nil {
-		t.Fatal(err)
-	}
-	opts.Keys, opts.Log = keys, quiet
+	opts.Log = quiet
 	if opts.Dir == "" {
 		opts.Dir = t.TempDir()
 	}
