@@ -145,7 +145,7 @@ func (l *Ledger) openTables() (err error) {
 		FS:                 l.fs,
 		FormatMajorVersion: pebble.FormatNewest,
 		Cache:              cache,
-		MemTableSize:       64 << 20,
+		MemTableSize:       32 << 20,
 		// Rows are written in bulk when the tables are made anew: fewer and bigger merges.
 		L0CompactionThreshold: 8,
 		L0StopWritesThreshold: 40,

@@ -11,8 +11,11 @@ func (t *teller) fact(i int, f *events.Fact) {
 	switch f := f.GetKind().(type) {
 	case *events.Fact_Admitted:
 		a := f.Admitted
-		what := fmt.Sprintf("job %s is in the queue of %s for %s, priority %d", t.names.Label(a.Job), a.GetSpec().GetPartition(), a.GetOwner().GetUser(), a.Priority)
-		t.job(i, a.Job, "admitted", leader, what, holdText(a.Hold))
+		l := t.job(i, a.Job, "admitted", leader, "", holdText(a.Hold))
+		if tasks := a.GetSpec().GetArray().GetTasks(); len(tasks) > 0 {
+			l.Label = fmt.Sprintf("%d_[%s]", a.Job, short(events.Words(tasks).String(), 32)) // as it was: tasks may have started since
+		}
+		l.What = fmt.Sprintf("job %s is in the queue of %s for %s, priority %d", l.Label, a.GetSpec().GetPartition(), a.GetOwner().GetUser(), a.Priority)
 	case *events.Fact_Judged:
 		t.judged(i, f.Judged)
 	case *events.Fact_Placed:

@@ -49,6 +49,13 @@ func limit(s uint32) string {
 	return text
 }
 
+func short(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:most-3] + "..."
+}
+
 func exitText(code, signal uint32) string { return fmt.Sprintf("%d:%d", code, signal) }
 
 func tasksText(has bool, tasks []uint64) string {
@@ -124,6 +131,9 @@ func nodeOrder(o events.NodeOrder) string {
 
 // updateText names what an update sets.
 func updateText(u *events.UpdateJob) string {
+	if u == nil {
+		return "nothing"
+	}
 	var parts []string
 	add := func(set bool, name string, value any) {
 		if set {
