@@ -13,6 +13,7 @@ import (
 
 	"stint/cli/wire"
 	"stint/ledger/rows"
+	"stint/projections/story"
 )
 
 func eventsCommand() *cli.Command {
@@ -27,12 +28,12 @@ func eventsCommand() *cli.Command {
 			&cli.Uint64Flag{Name: "after", Usage: "begin behind this `SEQUENCE` of the log"},
 		},
 		Action: func(c *cli.Context) error {
-			story := &rows.AskStory{AfterSeq: c.Uint64("after"), Raw: c.Bool("json")}
+			q := &rows.AskStory{AfterSeq: c.Uint64("after"), Raw: c.Bool("json"), Void: c.Bool("void")}
 			if c.NArg() > 1 {
 				return errors.New("events takes one job")
 			}
 			if c.NArg() == 1 {
-				if err := parseJob(c.Args().First(), story); err != nil {
+				if err := parseJob(c.Args().First(), q); err != nil {
 					return err
 				}
 			}
@@ -45,7 +46,7 @@ func eventsCommand() *cli.Command {
 				return err
 			}
 			defer conn.Close()
-			return tell(c, conn, story)
+			return tell(c, conn, q)
 		},
 	}
 }
@@ -66,13 +67,13 @@ func parseJob(text string, s *rows.AskStory) error {
 	return nil
 }
 
-func tell(c *cli.Context, conn *wire.Conn, story *rows.AskStory) error {
+func tell(c *cli.Context, conn *wire.Conn, q *rows.AskStory) error {
 	follow, told := c.Bool("follow"), false
 	for c.Context.Err() == nil {
 		if follow && told {
-			story.WaitMs = 30_000
+			q.WaitMs = 30_000
 		}
-		a, err := conn.Account(&rows.Ask{What: &rows.Ask_Story{Story: story}})
+		a, err := conn.Account(&rows.Ask{What: &rows.Ask_Story{Story: q}})
 		if err != nil {
 			return err
 		}
@@ -84,12 +85,12 @@ func tell(c *cli.Context, conn *wire.Conn, story *rows.AskStory) error {
 				return nil // nobody reads any more
 			}
 		}
-		end := len(a.Story) == 0 || a.StorySeq == 0 || a.StorySeq == story.AfterSeq
-		if len(a.Story) == 0 && !told && !follow && story.Job != 0 && story.AfterSeq == 0 {
-			return fmt.Errorf("the log knows no job %d", story.Job)
+		end := len(a.Story) == 0 || a.StorySeq == 0 || a.StorySeq == q.AfterSeq
+		if len(a.Story) == 0 && !told && !follow && !q.Void && q.Job != 0 && q.AfterSeq == 0 {
+			return fmt.Errorf("the log knows no job %d", q.Job)
 		}
-		if a.StorySeq > story.AfterSeq {
-			story.AfterSeq = a.StorySeq
+		if a.StorySeq > q.AfterSeq {
+			q.AfterSeq = a.StorySeq
 		}
 		told = true
 		if end && !follow {
@@ -123,7 +124,8 @@ func printStory(w io.Writer, l *rows.StoryLine, raw bool) error {
 	if label == "" && l.Job != 0 {
 		label = strconv.FormatUint(uint64(l.Job), 10)
 	}
-	_, err := fmt.Fprintf(w, "%8d  %s  %-10s %-12s %-18s %s%s%s\n", l.Seq, time.UnixMicro(l.AtUs).Format("2006-01-02T15:04:05.000"), label, l.Kind, l.Who, void, l.What, why)
+	_, err := fmt.Fprintf(w, "%8d  %s  %-10s %-12s %-18s %s%s%s\n", l.Seq, time.UnixMicro(l.AtUs).Format("2006-01-02T15:04:05.000"), label, l.Kind,
+		story.Clean(l.Who), void, story.Clean(l.What), story.Clean(why))
 	return err
 }
 

@@ -268,6 +268,13 @@ func TestVoidIsTold(t *testing.T) {
 	feed(t, l, h, uint64(len(h.log)), 100)
 	l.fetch = h
 	a := ask(t, l, &rows.Ask{What: &rows.Ask_Story{Story: &rows.AskStory{Job: 7}}})
+	all := ask(t, l, &rows.Ask{What: &rows.Ask_Story{Story: &rows.AskStory{Void: true}}}).Story
+	if len(all) != 1 || !all[0].Void || all[0].Seq != uint64(len(h.log)) {
+		t.Errorf("all that was void: %v", all)
+	}
+	if more := ask(t, l, &rows.Ask{What: &rows.Ask_Story{Story: &rows.AskStory{Void: true, AfterSeq: uint64(len(h.log))}}}).Story; len(more) != 0 {
+		t.Errorf("void behind the end: %v", more)
+	}
 	last := a.Story[len(a.Story)-1]
 	if !last.Void || last.Kind != "placed" || !strings.Contains(last.Why, "void: ") {
 		t.Errorf("%s", story.Text(last))

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sort"
@@ -24,10 +25,39 @@ func (l *Ledger) tell(ctx context.Context, db pebble.Reader, ask *rows.AskStory,
 	if log == nil {
 		return errors.New("this ledger cannot read the log just now, so it has no stories to tell")
 	}
-	if ask.Job != 0 {
+	switch {
+	case ask.Job == 0 && ask.Void:
+		return tellVoid(ctx, db, log, ask, answer)
+	case ask.Job != 0:
 		return tellJob(ctx, db, log, ask, answer)
 	}
 	return tellAll(ctx, db, log, ask, answer)
+}
+
+// tellVoid tells what had no effect, from the table of it.
+func tellVoid(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
+	wanted := map[uint64]map[uint32]bool{}
+	most := storyLimit(ask)
+	err := scan(db, binary.BigEndian.AppendUint64([]byte{tableVoid}, ask.AfterSeq+1), []byte{tableVoid + 1}, func(key, _ []byte) error {
+		if len(key) != 13 {
+			return damaged(key, errors.New("a key of another length"))
+		}
+		seq := binary.BigEndian.Uint64(key[1:])
+		if wanted[seq] == nil {
+			if len(wanted) > most {
+				return errEnough
+			}
+			wanted[seq] = map[uint32]bool{}
+		}
+		wanted[seq][binary.BigEndian.Uint32(key[9:])] = true
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return tellPlaces(ctx, db, log, ask, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
+		return indices[line.Index] || indices[story.Whole]
+	})
 }
 
 func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
@@ -51,13 +81,22 @@ func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 			wanted[p.seq][p.index] = true
 		}
 	}
+	of := setOf(jobs)
+	return tellPlaces(ctx, db, log, ask, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
+		// A message may name other jobs of the same act beside this one.
+		return indices[line.Index] && (line.Job == 0 || of[line.Job] || line.Subject == events.SubjectSched) && (line.Void || !ask.Void)
+	})
+}
+
+// tellPlaces tells the places wanted (indices by sequence) as far as keep says, in the order of the log.
+func tellPlaces(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer, wanted map[uint64]map[uint32]bool,
+	keep func(*rows.StoryLine, map[uint32]bool) bool) error {
 	seqs := make([]uint64, 0, len(wanted))
 	for seq := range wanted {
 		seqs = append(seqs, seq)
 	}
 	sort.Slice(seqs, func(i, j int) bool { return seqs[i] < seqs[j] })
 	most := storyLimit(ask)
-	of := setOf(jobs)
 	names := newNames(db)
 	answer.StorySeq = answer.Seq
 	for i, seq := range seqs {
@@ -79,8 +118,7 @@ func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 			return err
 		}
 		for _, line := range lines {
-			// A message may name other jobs of the same act beside this one.
-			if wanted[seq][line.Index] && (line.Job == 0 || of[line.Job] || e.Sched != nil) {
+			if keep(line, wanted[seq]) {
 				answer.Story = append(answer.Story, line)
 			}
 		}

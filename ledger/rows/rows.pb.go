@@ -2014,6 +2014,7 @@ type AskStory struct {
 	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                 // messages, 0: as the ledger likes
 	WaitMs        uint32                 `protobuf:"varint,6,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // how long to wait for the first if there is none yet
 	Raw           bool                   `protobuf:"varint,7,opt,name=raw,proto3" json:"raw,omitempty"`                     // with the messages themselves, as JSON
+	Void          bool                   `protobuf:"varint,8,opt,name=void,proto3" json:"void,omitempty"`                   // only what had no effect
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2093,6 +2094,13 @@ func (x *AskStory) GetWaitMs() uint32 {
 func (x *AskStory) GetRaw() bool {
 	if x != nil {
 		return x.Raw
+	}
+	return false
+}
+
+func (x *AskStory) GetVoid() bool {
+	if x != nil {
+		return x.Void
 	}
 	return false
 }
@@ -2965,7 +2973,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\tcomponent\x18\x04 \x01(\rR\tcomponent\x12#\n" +
 	"\rhas_component\x18\x05 \x01(\bR\fhasComponent\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\a \x01(\bR\ahasStep\"\xa9\x01\n" +
+	"\bhas_step\x18\a \x01(\bR\ahasStep\"\xbd\x01\n" +
 	"\bAskStory\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\rR\x04task\x12\x19\n" +
@@ -2973,7 +2981,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\tafter_seq\x18\x04 \x01(\x04R\bafterSeq\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\rR\x05limit\x12\x17\n" +
 	"\await_ms\x18\x06 \x01(\rR\x06waitMs\x12\x10\n" +
-	"\x03raw\x18\a \x01(\bR\x03raw\"n\n" +
+	"\x03raw\x18\a \x01(\bR\x03raw\x12\x12\n" +
+	"\x04void\x18\b \x01(\bR\x04void\"n\n" +
 	"\bAskUsage\x12\x19\n" +
 	"\bstart_us\x18\x01 \x01(\x03R\astartUs\x12\x15\n" +
 	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\x12\x1a\n" +

@@ -553,6 +553,7 @@ func (m *AskStory) CloneVT() *AskStory {
 	r.Limit = m.Limit
 	r.WaitMs = m.WaitMs
 	r.Raw = m.Raw
+	r.Void = m.Void
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1823,6 +1824,9 @@ func (this *AskStory) EqualVT(that *AskStory) bool {
 		return false
 	}
 	if this.Raw != that.Raw {
+		return false
+	}
+	if this.Void != that.Void {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -4207,6 +4211,16 @@ func (m *AskStory) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Void {
+		i--
+		if m.Void {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x40
+	}
 	if m.Raw {
 		i--
 		if m.Raw {
@@ -5706,6 +5720,9 @@ func (m *AskStory) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.WaitMs))
 	}
 	if m.Raw {
+		n += 2
+	}
+	if m.Void {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -11556,6 +11573,26 @@ func (m *AskStory) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Raw = bool(v != 0)
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Void", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Void = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

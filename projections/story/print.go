@@ -27,9 +27,9 @@ func Text(l *rows.StoryLine) string {
 	if subject == "" {
 		subject = "-"
 	}
-	text := fmt.Sprintf("%s %8s  %-10s %-12s %s: %s", clock(l.AtUs), place, clean(subject), l.Kind, clean(l.Who), clean(l.What))
+	text := fmt.Sprintf("%s %8s  %-10s %-12s %s: %s", clock(l.AtUs), place, Clean(subject), l.Kind, Clean(l.Who), Clean(l.What))
 	if l.Why != "" {
-		text += " (" + clean(l.Why) + ")"
+		text += " (" + Clean(l.Why) + ")"
 	}
 	if l.Void {
 		text += " [void]"
@@ -37,8 +37,8 @@ func Text(l *rows.StoryLine) string {
 	return text
 }
 
-// clean keeps one thing on one line and terminals unharmed: names and comments come from users.
-func clean(s string) string {
+// Clean keeps one thing on one line and terminals unharmed: names and comments come from users.
+func Clean(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
