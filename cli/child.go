@@ -68,7 +68,7 @@ func (c *child) run(ctx context.Context, log *slog.Logger, changed func()) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(begun) > 10*time.Second {
+		if time.Since(begun) > 2*time.Second {
 			pause = 100 * time.Millisecond
 		}
 		log.Warn("a daemon ended and is started again", "child", c.name, "after", time.Since(begun).Round(time.Millisecond), "error", err)
@@ -76,7 +76,7 @@ func (c *child) run(ctx context.Context, log *slog.Logger, changed func()) {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, 5*time.Second)
+		pause = min(2*pause, 2*time.Second)
 	}
 }
 
