@@ -124,7 +124,7 @@ func app() *cli.App {
 	a.HideHelpCommand = true
 	a.ExitErrHandler = func(*cli.Context, error) {} // main says it, once
 	a.Commands = []*cli.Command{
-		upCommand(), downCommand(), statusCommand(), envCommand(), linksCommand(), demoCommand(),
+		upCommand(), downCommand(), statusCommand(), envCommand(), linksCommand(), demoCommand(), doctorCommand(),
 		completionCommand(), submitCommand(), eventsCommand(), whyCommand(), replayCommand(),
 	}
 	a.Commands = append(a.Commands, slurmCommands()...)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,7 +22,7 @@ func daemonCommands() []*cli.Command {
 				if err != nil {
 					return err
 				}
-				return run(ctx, h)
+				return quiet(ctx, run(ctx, h))
 			},
 		}
 	}
@@ -33,7 +34,7 @@ func daemonCommands() []*cli.Command {
 			if err != nil {
 				return err
 			}
-			return run(ctx, h, c.String("node"))
+			return quiet(ctx, run(ctx, h, c.String("node")))
 		}
 		return cmd
 	}
@@ -64,6 +65,14 @@ func daemonCommands() []*cli.Command {
 			return h.runSupervisor(ctx, node)
 		}),
 	}
+}
+
+// quiet is the error of a daemon that has ended, and none if it was told to.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 func daemonFlags() []cli.Flag {

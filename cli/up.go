@@ -360,6 +360,9 @@ func (u *upper) settle(ctx context.Context, patience time.Duration) (string, err
 			return err
 		}
 		text = fmt.Sprintf("The cluster %s runs from %s: %s.\n", u.host.cluster.Name, u.dir, count(int(s.NodesUp), "node"))
+		if os.Geteuid() != 0 {
+			text += "It serves you alone, and its jobs are not held to their CPUs, memory and devices: that takes root.\n"
+		}
 		return nil
 	})
 	return text, err

@@ -73,9 +73,14 @@ func killing(c *cluster, seed uint64, victims []string) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		for i, j := range jobs {
-			r := c.try("sbatch", "--parsable", "-J", j.name, "-o", "/dev/null", "-t", "5", "doomed.sh", j.name, fmt.Sprintf("%.2f", sleeps[i]), fmt.Sprint(j.exit))
-			if r.code == 0 {
-				j.id = strings.TrimSpace(r.out)
+			for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+				r := c.try("sbatch", "--parsable", "-J", j.name, "-o", "/dev/null", "-t", "5", "doomed.sh", j.name, fmt.Sprintf("%.2f", sleeps[i]), fmt.Sprint(j.exit))
+				if r.code == 0 {
+					j.id = strings.TrimSpace(r.out)
+				}
+				if !strings.Contains(r.err, "no agent answers") { // then nothing was sent, and it is safe to try again
+					break
+				}
 			}
 		}
 	})

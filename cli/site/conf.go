@@ -27,3 +27,16 @@ func ReadConf(path string, owner uint32) (c *events.Config, notes []string, err 
 	}
 	return r.Config, notes, nil
 }
+
+// Remarks says of each key of a site's configuration that is not simply honoured what becomes of it, and what looks like
+// a mistake.
+func Remarks(path string) (notes, warnings []string, err error) {
+	r, err := conf.Load(path, os.ReadFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	for _, n := range r.Notes {
+		notes = append(notes, n.String())
+	}
+	return notes, r.Warnings, nil
+}

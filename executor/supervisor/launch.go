@@ -166,6 +166,7 @@ func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *std
 			b.warnings = append(b.warnings, fmt.Sprintf("%s cannot be set: %v", l.PidVariable, err))
 		}
 	}
+	restore := asOwner(l, pid)
 	for _, r := range l.Rlimits {
 		soft, hard := setLimit(pid, r)
 		if soft != "" {
@@ -177,6 +178,7 @@ func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *std
 			}
 		}
 	}
+	restore()
 	if l.Nice != 0 {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, int(l.Nice)); err != nil {
 			b.warnings = append(b.warnings, fmt.Sprintf("the priority cannot be set to nice %d: %v", l.Nice, err))
@@ -276,6 +278,25 @@ func (s *supervisor) abandon(pid, pidfd int, traced bool) {
 		unix.Close(pidfd)
 	}
 	s.dropMain(pid)
+}
+
+// asOwner makes the real user and group of this thread the job's, where the kernel would not let root see to the limits of
+// another user's process otherwise: it lets one's own, or whoever may raise limits at all (CAP_SYS_RESOURCE), which in a
+// container root often may not. Where it may, nothing is done: while a thread's real user is the job's, that user could send
+// it signals.
+func asOwner(l *Launch, pid int) (restore func()) {
+	var have unix.Rlimit
+	if len(l.Rlimits) == 0 || os.Geteuid() != 0 || l.Uid == 0 || !errors.Is(prlimit(pid, l.Rlimits[0].Resource, nil, &have), unix.EPERM) {
+		return func() {}
+	}
+	const keep = ^uintptr(0)
+	gid := uintptr(os.Getgid())
+	unix.RawSyscall(unix.SYS_SETRESGID, uintptr(l.Gid), keep, keep)
+	unix.RawSyscall(unix.SYS_SETRESUID, uintptr(l.Uid), keep, keep)
+	return func() {
+		unix.RawSyscall(unix.SYS_SETRESUID, 0, keep, keep)
+		unix.RawSyscall(unix.SYS_SETRESGID, gid, keep, keep)
+	}
 }
 
 // setLimit sets one limit of a process as near to what was asked as is permitted. The sentences are for the user, when
