@@ -159,7 +159,7 @@ func TestRefusals(t *testing.T) {
 		{"NUL", 1000, &events.JobSpec{WorkDir: "/a\x00b"}, events.Code_MALFORMED, "NUL"},
 		{"many arguments", 1000, &events.JobSpec{Args: make([][]byte, MaxArgs+1)}, events.Code_MALFORMED, "arguments"},
 		{"no kill", 1000, &events.JobSpec{NoKill: true}, events.Code_UNSUPPORTED, "--no-kill"},
-		{"time-min", 1000, &events.JobSpec{TimeMinS: 60}, events.Code_UNSUPPORTED, "minimum time"},
+		{"least time", 1000, &events.JobSpec{TimeMinS: 1200, TimeLimitS: 600}, events.Code_INVALID_TIME_LIMIT, "least time of 20 minutes"},
 		{"interactive array", 1000, &events.JobSpec{Interactive: true, Array: &events.ArraySpec{Tasks: []uint64{1}}}, events.Code_INVALID_ARRAY, "interactive"},
 		{"exclusive user", 1000, &events.JobSpec{Exclusive: events.Exclusive_EXCLUSIVE_USER}, events.Code_UNSUPPORTED, "same user"},
 	} {

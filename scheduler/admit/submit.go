@@ -123,7 +123,6 @@ func unsupported(s *events.JobSpec) *refusal {
 	}{
 		{s.TasksPerSocket > 0, "tasks per socket; use tasks per node or per core"},
 		{s.Exclusive == events.Exclusive_EXCLUSIVE_USER, "nodes shared with jobs of the same user only; use --exclusive"},
-		{s.TimeMinS > 0, "a minimum time; give the time limit that the job needs"},
 		{s.Reboot, "rebooting nodes before a job"},
 		{s.NoKill, "going on when a node is lost (--no-kill)"},
 		{s.Switches != "", "a number of switches; ask for consecutive nodes with --contiguous"},
@@ -265,6 +264,9 @@ func (d *Desk) times(s *events.JobSpec) *refusal {
 	names := strings.Split(s.Partition, ",")
 	if s.TimeLimitS == 0 {
 		s.TimeLimitS = defaultLimit(cfg, d.r.Partition(names[0]))
+	}
+	if s.TimeMinS > s.TimeLimitS {
+		return refuse(events.Code_INVALID_TIME_LIMIT, "the least time of %s is longer than the time limit of %s", minutes(s.TimeMinS), minutes(s.TimeLimitS))
 	}
 	if cfg.EnforcePartLimitsAll || cfg.EnforcePartLimitsAny {
 		within, first := 0, (*refusal)(nil)

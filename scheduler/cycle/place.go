@@ -174,6 +174,11 @@ func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint
 			s.failed[key] = true
 		}
 	}
+	if a == nil && !w.plain && w.job.GetSpec().GetTimeMinS() > 0 {
+		if a, window = s.shorter(e, w, window); a != nil {
+			limit = uint32((window.To - s.now - max(s.overTimeOf(e.Partition), 0)) / second)
+		}
+	}
 	if a == nil {
 		s.cannot(e, w, duration, blocked)
 		return false
@@ -197,6 +202,20 @@ func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint
 		s.wake(window.To)
 	}
 	return true
+}
+
+// shorter finds room for a job that would do with less time than its limit, between now and the latest start of a
+// reservation that leaves it enough.
+func (s *placing) shorter(e *rank.Entry, w *waiting, window place.Window) (*events.Allocation, place.Window) {
+	least := s.now + int64(w.job.GetSpec().GetTimeMinS())*second + max(s.overTimeOf(e.Partition), 0)
+	starts := s.board.Starts(least, window.To)
+	for i := len(starts) - 1; i >= 0; i-- {
+		short := place.Window{From: s.now, To: starts[i]}
+		if a := s.board.Place(w.q, e.Partition.GetName(), short); a != nil {
+			return a, short
+		}
+	}
+	return nil, window
 }
 
 // holds notes when the shares of a job that starts now come free.

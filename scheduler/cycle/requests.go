@@ -21,7 +21,7 @@ type waiting struct {
 	priority uint32
 	minNodes uint32
 	maxNodes uint32
-	plain    bool // no hold, dependency, deadline, array: nothing but begin time and room to wait for
+	plain    bool // no hold, dependency, deadline, least time, array: nothing but begin time and room to wait for
 	bare     bool // the outcome is a reason and nothing else
 	reason   events.Reason
 	pass     uint64
@@ -75,7 +75,7 @@ func (c *queueCache) of(r projections.Reader, j *projections.Job) *waiting {
 	w.parts = c.partitions(r, spec.GetPartition())
 	w.eligible, w.limit, w.priority = j.EligibleUs, j.LimitS, j.Priority
 	w.minNodes, w.maxNodes = spec.GetMinNodes(), spec.GetMaxNodes()
-	w.plain = j.Hold == events.HoldKind_NOT_HELD && len(j.Dependencies) == 0 && spec.GetDeadlineUs() == 0 && j.ArrayId == 0 && j.EligibleUs != 0
+	w.plain = j.Hold == events.HoldKind_NOT_HELD && len(j.Dependencies) == 0 && spec.GetDeadlineUs() == 0 && spec.GetTimeMinS() == 0 && j.ArrayId == 0 && j.EligibleUs != 0
 	return w
 }
 

@@ -159,10 +159,14 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 			return nil, problem(events.Code_TOO_MANY_CPUS, "%d %s are more than any cluster has (%d)", c.n, c.what, MaxCount)
 		}
 	}
+	gres, err1 := q.agree(spec.Gres)
+	if err1 != nil {
+		return nil, err1
+	}
 	if err := q.readNodes(spec); err != nil {
 		return nil, err
 	}
-	if err := q.readGres(spec); err != nil {
+	if err := q.readGres(spec, gres); err != nil {
 		return nil, err
 	}
 	if err := q.readMemory(spec); err != nil {
@@ -243,11 +247,53 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 	return nil
 }
 
-func (q *Request) readGres(spec *events.JobSpec) *Problem {
-	for _, g := range spec.Gres {
-		if g.Count > MaxCount {
-			return problem(events.Code_INVALID_GRES, "%d of %s are more than %d", g.Count, g.Name, MaxCount)
+// agree takes several counts of one resource as one wish: so many for the job and so many on a node make a number of nodes,
+// for the job and for a task a number of tasks, on a node and for a task a number of tasks on a node.
+func (q *Request) agree(list []*events.Gres) ([]*events.Gres, *Problem) {
+	find := func(like *events.Gres, scope events.Scope) *events.Gres {
+		for _, g := range list {
+			if g.Name == like.Name && g.Type == like.Type && g.Scope == scope && g.Count > 0 {
+				return g
+			}
 		}
+		return nil
+	}
+	var out []*events.Gres
+	for _, g := range list {
+		if g.Count > MaxCount {
+			return nil, problem(events.Code_INVALID_GRES, "%d of %s are more than %d", g.Count, g.Name, MaxCount)
+		}
+		node, task := find(g, events.Scope_PER_NODE), find(g, events.Scope_PER_TASK)
+		switch {
+		case g.Scope == events.Scope_PER_JOB && node != nil:
+			nodes := int(g.Count / node.Count)
+			if g.Count%node.Count != 0 || q.MaxNodes > 0 && q.MaxNodes < nodes || q.MinNodes > nodes {
+				return nil, problem(events.Code_INVALID_GRES, "%d %s for the job do not go with %d on each node", g.Count, g.Name, node.Count)
+			}
+			q.MinNodes, q.MaxNodes = nodes, nodes
+		case g.Scope == events.Scope_PER_JOB && task != nil:
+			tasks := int(g.Count / task.Count)
+			if g.Count%task.Count != 0 || q.Tasks > 0 && q.Tasks != tasks {
+				return nil, problem(events.Code_INVALID_GRES, "%d %s for the job do not go with %d for each task", g.Count, g.Name, task.Count)
+			}
+			q.Tasks = tasks
+		case g.Scope == events.Scope_PER_TASK && node != nil:
+			tasks := int(node.Count / g.Count)
+			if tasks == 0 || q.TasksPerNode > tasks {
+				return nil, problem(events.Code_INVALID_GRES, "%d %s on each node do not go with %d for each task", node.Count, g.Name, g.Count)
+			}
+			if q.TasksPerNode == 0 {
+				q.TasksPerNode = tasks
+			}
+		default:
+			out = append(out, g)
+		}
+	}
+	return out, nil
+}
+
+func (q *Request) readGres(spec *events.JobSpec, gres []*events.Gres) *Problem {
+	for _, g := range gres {
 		if g.Count == 0 {
 			continue
 		}

@@ -165,15 +165,16 @@ func (b *Board) Reserve(r *Reservation, ends []End) {
 	})
 }
 
-// Reservations is the number of reservations on the board that a job running in the window has to keep clear of.
-func (b *Board) Reservations(w Window) int {
-	n := 0
+// Starts is when reservations start that lie between two times, both included, ascending, each once.
+func (b *Board) Starts(from, to int64) []int64 {
+	var out []int64
 	for _, r := range b.reservations {
-		if r.overlaps(w) {
-			n++
+		if r.Start >= from && r.Start <= to {
+			out = append(out, r.Start)
 		}
 	}
-	return n
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Claims is a number that says which reservations a window meets: equal numbers, equal restrictions. Reservations beyond

@@ -11,7 +11,7 @@ import (
 
 // readSpec reads a submission: a name, then options.
 //
-//	n= tasks, c= CPUs per task, N= nodes (2, 1-4), t= minutes, p= partitions, mem= per node, mempercpu=, memall, pernode= tasks per node
+//	n= tasks, c= CPUs per task, N= nodes (2, 1-4), t= minutes, tmin=, p= partitions, mem= per node, mempercpu=, memall, pernode= tasks per node
 //	gpus= for the job, gres=gpu:a100:2 per node, gpupertask=, excl, w= node list, x= excluded, C= constraint, contiguous
 //	a=0-9%2 array, dep=afterok:1,afterany:2 (or joined by ?), kill, begin=60s, deadline=2h, hold, nice=, priority=, norequeue, user=
 //	run= seconds it runs (0: until told to end), exit= its code, trap= seconds it takes to end, oom, unstartable
@@ -41,6 +41,8 @@ func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
 			s.TimeLimitS = n * 60
 		case "ts":
 			s.TimeLimitS = n
+		case "tmin":
+			s.TimeMinS = n * 60
 		case "p":
 			s.Partition = value
 		case "mem":
