@@ -37,6 +37,12 @@ func SubjectBlob(uid uint32, nonce string) string {
 	return "blob." + strconv.FormatUint(uint64(uid), 10) + "." + Token(nonce)
 }
 
+// BlobOf reports whether a subject is one of those under which a user's blobs are stored.
+func BlobOf(subject string, uid uint32) bool {
+	rest, ok := strings.CutPrefix(subject, "blob."+strconv.FormatUint(uint64(uid), 10)+".")
+	return ok && rest != "" && !strings.ContainsAny(rest, ".*> ")
+}
+
 // SubjectRun nudges a node: something about what should run there has changed.
 func SubjectRun(node string) string { return "run." + Token(node) }
 

@@ -225,6 +225,8 @@ func (c *call) answer(req *wire.Request) *wire.Response {
 		return c.ask(w.Ask)
 	case *wire.Request_Account:
 		return c.account(w.Account)
+	case *wire.Request_Blob:
+		return c.blob(w.Blob)
 	case *wire.Request_Hello:
 		who := c.agent.names.User(c.ctx, c.peer.uid, c.peer.gid)
 		return &wire.Response{What: &wire.Response_Welcome{Welcome: &wire.Welcome{

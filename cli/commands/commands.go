@@ -26,6 +26,7 @@ type World struct {
 	Dir     string   // working directory, absolute; "" if it is gone
 	Now     time.Time
 	State   string // directory of the cluster
+	Host    string
 	Uid     uint32 // who calls
 	Users   Users
 	Wait    func(time.Duration) time.Time // lets time pass and returns what time it is then
@@ -39,8 +40,12 @@ func Process() *World {
 	if err != nil {
 		dir = ""
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
 	return &World{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now(), State: wire.Dir(),
+		Host: host, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now(), State: wire.Dir(),
 		Uid: uint32(os.Getuid()), Users: hostUsers(), Wait: func(d time.Duration) time.Time { time.Sleep(d); return time.Now() },
 	}
 }

@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"stint/cli/site"
 	"stint/cli/slurm"
+	"stint/cli/slurm/format"
 	"stint/events"
 	"stint/projections"
 )
@@ -25,182 +30,275 @@ func scontrol(args []string, w *World) int {
 	case s.Print != "":
 		io.WriteString(w.Stdout, s.Print)
 		return 0
+	case s.Verb == "":
+		return converse(args, w)
+	}
+	if s.Clusters != "" {
+		info, err := w.config("scontrol")
+		if err != nil {
+			return w.unmet("scontrol", err)
+		}
+		if err := w.other(s.Clusters, info.GetConfig().GetCluster()); err != nil {
+			return w.complain("scontrol", err)
+		}
 	}
 	switch s.Verb {
 	case "show":
 		return scontrolShow(s, w)
 	case "hold", "uhold":
-		return scontrolAct(s, w, events.Verb_HOLD, func(t []*events.Target) body {
-			return &events.Select{Targets: t, Admin: s.Verb == "hold" && w.user() == "root"}
-		})
+		return act(s, w, events.Verb_HOLD, func(t []*events.Target) body { return &events.Select{Targets: t, Admin: s.Verb == "hold"} })
 	case "release":
-		return scontrolAct(s, w, events.Verb_RELEASE, func(t []*events.Target) body { return &events.Select{Targets: t} })
+		return act(s, w, events.Verb_RELEASE, func(t []*events.Target) body { return &events.Select{Targets: t} })
 	case "suspend":
-		return scontrolAct(s, w, events.Verb_SUSPEND, func(t []*events.Target) body { return &events.Select{Targets: t} })
+		return act(s, w, events.Verb_SUSPEND, func(t []*events.Target) body { return &events.Select{Targets: t} })
 	case "resume":
-		return scontrolAct(s, w, events.Verb_RESUME, func(t []*events.Target) body { return &events.Select{Targets: t} })
+		return act(s, w, events.Verb_RESUME, func(t []*events.Target) body { return &events.Select{Targets: t} })
 	case "requeue":
-		return scontrolAct(s, w, events.Verb_REQUEUE, func(t []*events.Target) body {
+		return act(s, w, events.Verb_REQUEUE, func(t []*events.Target) body {
 			return &events.Requeue{Targets: t, Hold: s.Hold, Incomplete: s.Undone}
 		})
 	case "update":
-		return scontrolUpdate(s, w)
+		if s.Node != nil {
+			return send(s, w, events.Verb_UPDATE_NODE, s.Node)
+		}
+		return act(s, w, events.Verb_UPDATE_JOB, func(t []*events.Target) body { s.Job.Targets = t; return s.Job })
 	case "ping":
-		return scontrolPing(w)
+		return ping(w)
 	case "wait_job":
-		return scontrolWait(s, w)
+		return waitJob(s, w)
 	case "completing":
-		return scontrolCompleting(s, w)
+		return completing(w)
 	case "reconfigure":
-		return w.complain("scontrol", errors.New("the configuration is in the log, and `stint up --config FILE` takes a file's over into it; run that where the cluster runs"))
+		return reconfigure(s, w)
 	case "write":
-		return w.complain("scontrol", errors.New("scontrol write batch_script is not supported by Stint yet"))
+		return writeScript(s, w)
 	}
 	return w.complain("scontrol", fmt.Errorf("scontrol %s is not supported by Stint yet", s.Verb))
 }
 
 type body interface{ MarshalVT() ([]byte, error) }
 
-// byName finds the jobs of the given names, and adds them to the targets.
-func byName(s *slurm.Scontrol, w *World) error {
-	if len(s.JobNames) == 0 {
-		return nil
-	}
-	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Names: s.JobNames, Slim: true}}})
-	if err != nil {
-		return errors.New(why(err))
-	}
-	seen := map[uint32]bool{}
-	for _, v := range a.GetJobs().GetJobs() {
-		id := v.Job.Id
-		if v.Job.ArrayId != 0 {
-			id = v.Job.ArrayId
-		}
-		if !seen[id] {
-			seen[id] = true
-			s.Targets = append(s.Targets, &events.Target{Job: id})
-		}
-	}
-	if len(s.Targets) == 0 {
-		return errors.New(refusals[events.Code_UNKNOWN_JOB])
-	}
-	return nil
-}
-
-// scontrolAct has one thing done to jobs.
-func scontrolAct(s *slurm.Scontrol, w *World, verb events.Verb, make func([]*events.Target) body) int {
-	if err := byName(s, w); err != nil {
-		return w.complain("scontrol", err)
-	}
-	return scontrolSend(s, w, verb, make(s.Targets))
-}
-
-func scontrolSend(s *slurm.Scontrol, w *World, verb events.Verb, b body) int {
-	v, err := w.control("scontrol", verb, b)
-	if err != nil {
-		return w.complain("scontrol", errors.New(why(err)))
-	}
-	if v.Code == events.Code_OK && len(v.Targets) == 0 {
-		return 0
-	}
-	for _, t := range v.Targets {
-		name := t.Name
-		if name == "" {
-			name = fmt.Sprint(t.Job)
-		}
-		fmt.Fprintf(w.Stderr, "%s for job %s\n", refused(t.Code, t.Text), name)
-	}
-	if len(v.Targets) == 0 {
-		fmt.Fprintf(w.Stderr, "slurm_%s error: %s\n", s.Verb, refused(v.Code, v.Text))
-	}
-	return 1
-}
-
-func scontrolUpdate(s *slurm.Scontrol, w *World) int {
-	if s.Node != nil {
-		return scontrolSend(s, w, events.Verb_UPDATE_NODE, s.Node)
-	}
-	s.Targets = s.Job.Targets
-	if err := byName(s, w); err != nil {
-		return w.complain("scontrol", err)
-	}
-	s.Job.Targets = s.Targets
-	return scontrolSend(s, w, events.Verb_UPDATE_JOB, s.Job)
-}
-
-func scontrolPing(w *World) int {
-	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
-	host, state, code := "", "UP", 0
-	if err != nil {
-		state, code = "DOWN", 1
-	} else if list := a.GetConfig().GetConfig().GetControllers(); len(list) > 0 {
-		host = list[0]
-	}
-	if host == "" {
-		if host, err = os.Hostname(); err != nil {
-			host = "localhost"
-		}
-	}
-	fmt.Fprintf(w.Stdout, "Slurmctld(primary) at %s is %s\n", host, state)
-	return code
-}
-
-// scontrolWait waits until the nodes of a job are ready: here that is when it runs.
-func scontrolWait(s *slurm.Scontrol, w *World) int {
-	for _, t := range s.Targets {
-		for {
-			a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Ids: []uint32{t.Job}, AllStates: true, Slim: true}}})
-			if err != nil {
-				return w.complain("scontrol", errors.New(why(err)))
-			}
-			if len(a.GetJobs().GetJobs()) == 0 {
-				return w.complain("scontrol", fmt.Errorf("job %d: %s", t.Job, refusals[events.Code_UNKNOWN_JOB]))
-			}
-			j := a.GetJobs().GetJobs()[0].Job
-			if j.State == events.JobState_RUNNING {
-				break
-			}
-			if j.State.Final() {
-				return w.complain("scontrol", fmt.Errorf("job %d: %s", t.Job, refusals[events.Code_ALREADY_DONE]))
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
-	}
-	return 0
-}
-
-func scontrolCompleting(s *slurm.Scontrol, w *World) int {
-	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Slim: true}}})
-	if err != nil {
-		return w.complain("scontrol", errors.New(why(err)))
-	}
-	for _, v := range a.GetJobs().GetJobs() {
-		if v.Job.Completing {
-			fmt.Fprintf(w.Stdout, "JobId=%d EndTime=%s Nodes(COMPLETING)=%s\n", v.Job.Id,
-				w.clock().Time(v.Job.EndUs, "Unknown"), strings.Join(v.Job.Unreported(), ","))
-		}
-	}
-	return 0
-}
-
-// scontrolShow prints records.
-func scontrolShow(s *slurm.Scontrol, w *World) int {
-	switch s.Entity {
-	case "hostnames", "hostlist", "hostlistsorted":
-		list := s.IDs[0]
-		if s.Entity != "hostnames" && strings.HasPrefix(list, "/") { // a file with names
-			data, err := readSmall(list)
-			if err != nil {
-				return w.complain("scontrol", fmt.Errorf("reading the hosts: %w", err))
-			}
-			list = strings.Join(strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' || r == ' ' || r == '\t' }), ",")
-		}
-		text, err := s.Hosts(list)
+// act has one thing done to the jobs that were named, by id or by name.
+func act(s *slurm.Scontrol, w *World, verb events.Verb, make func([]*events.Target) body) int {
+	targets := s.Targets
+	if len(s.JobNames) > 0 {
+		more, err := named(s.JobNames, w)
 		if err != nil {
 			return w.complain("scontrol", err)
 		}
-		io.WriteString(w.Stdout, text)
+		targets = append(targets, more...)
+	}
+	code := 0
+	for part := range slices.Chunk(targets, targetsAtOnce) {
+		code = max(code, send(s, w, verb, make(part)))
+	}
+	return code
+}
+
+// named finds the caller's jobs of the given names; root means everybody's.
+func named(names []string, w *World) ([]*events.Target, error) {
+	ask := &projections.AskJobs{Names: names, Slim: true}
+	if w.Uid != 0 {
+		ask.Users = []string{w.user()}
+	}
+	a, err := w.jobs("scontrol", ask)
+	if err != nil {
+		return nil, errors.New(why(err))
+	}
+	var targets []*events.Target
+	seen := map[uint32]bool{}
+	for _, v := range a.GetJobs().GetJobs() {
+		if id := v.GetJob().Family(); !seen[id] {
+			seen[id] = true
+			targets = append(targets, &events.Target{Job: id})
+		}
+	}
+	if len(targets) == 0 {
+		return nil, fmt.Errorf("no job of yours is called %s: %s", strings.Join(names, ","), refusals[events.Code_UNKNOWN_JOB])
+	}
+	return targets, nil
+}
+
+// send sends one act, and says what of it failed.
+func send(s *slurm.Scontrol, w *World, verb events.Verb, b body) int {
+	v, err := w.control("scontrol", verb, b)
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	if len(v.Targets) == 0 {
+		if v.Code == events.Code_OK {
+			return 0
+		}
+		fmt.Fprintf(w.Stderr, "slurm_%s error: %s\n", s.Verb, refused(v.Code, v.Text))
+		return 1
+	}
+	code := 0
+	for _, t := range v.Targets {
+		if t.Code == events.Code_BAD_STATE && v.Touched > 0 && (verb == events.Verb_HOLD || verb == events.Verb_RELEASE) {
+			continue // of an array what waits is held, and tasks that run are left alone
+		}
+		code = 1
+		text := refused(t.Code, t.Text)
+		if refusals[t.Code] != "" {
+			name := t.Name
+			if name == "" {
+				name = fmt.Sprintf("job %d", t.Job)
+			}
+			text += " for " + name
+		}
+		fmt.Fprintln(w.Stderr, text)
+	}
+	return code
+}
+
+func ping(w *World) int {
+	info, err := w.config("scontrol")
+	io.WriteString(w.Stdout, format.Ping("primary", w.controllerHost(info), err == nil))
+	if err != nil {
+		fmt.Fprintf(w.Stderr, "scontrol: %s\n", why(err))
+		return 1
+	}
+	return 0
+}
+
+// controllerHost is where the controller runs, as far as anybody knows.
+func (w *World) controllerHost(info *projections.AnswerConfig) string {
+	if list := info.GetConfig().GetControllers(); len(list) > 0 {
+		return list[0]
+	}
+	return w.Host
+}
+
+// waitJob waits until jobs run, which is when their nodes are theirs. One that is over, or unknown, will never run.
+func waitJob(s *slurm.Scontrol, w *World) int {
+	for _, t := range s.Targets {
+		for pause := 200 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+			a, err := w.jobs("scontrol", &projections.AskJobs{Ids: []uint32{t.Job}, AllStates: true, Slim: true})
+			if err != nil {
+				return w.unmet("scontrol", err)
+			}
+			c := w.context("", false)
+			known, waits := false, false
+			for _, r := range narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false, false), []*events.Target{t}) {
+				known = true
+				if r.Over() {
+					return w.complain("scontrol", fmt.Errorf("job %s: %s", r.Label(), refusals[events.Code_ALREADY_DONE]))
+				}
+				waits = waits || r.Waits()
+			}
+			if !known {
+				return w.complain("scontrol", fmt.Errorf("job %s: %s", targetLabel(t), refusals[events.Code_UNKNOWN_JOB]))
+			}
+			if !waits {
+				break
+			}
+			w.Now = w.Wait(pause)
+		}
+	}
+	return 0
+}
+
+// completing shows the jobs that are over, or told to end, and wait for the word of their nodes.
+func completing(w *World) int {
+	a, err := w.jobs("scontrol", &projections.AskJobs{Slim: true})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	for _, v := range a.GetJobs().GetJobs() {
+		j := v.GetJob()
+		if !j.GetCompleting() {
+			continue
+		}
+		since := j.GetEndUs()
+		if stop := j.GetStop(); stop != nil {
+			since = stop.GetAtUs()
+		}
+		fmt.Fprintf(w.Stdout, "JobId=%d EndTime=%s CompletingTime=%s Nodes(COMPLETING)=%s\n", j.GetId(), w.clock().Time(j.GetEndUs(), "Unknown"),
+			format.Long(max(w.Now.UnixMicro()-since, 0)/1e6), strings.Join(j.Unreported(), ","))
+	}
+	return 0
+}
+
+// reconfigure has the configuration file of the cluster read again and taken over into the log. It is read here, so it must be
+// a host that has it, and whoever may read it.
+func reconfigure(s *slurm.Scontrol, w *World) int {
+	dir := site.Dir(w.State)
+	cluster, err := dir.Load()
+	if err != nil {
+		return w.complain("scontrol", fmt.Errorf("what the configuration was made from is not known here (%w): run it on the controller's host, as the user who runs the cluster or root", err))
+	}
+	info, err := os.Stat(w.State)
+	if err != nil {
+		return w.complain("scontrol", fmt.Errorf("whose the cluster is cannot be told: %w", err))
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	var config *events.Config
+	var notes []string
+	if cluster.ConfFile != "" {
+		config, notes, err = site.ReadConf(cluster.ConfFile, owner)
+	} else {
+		config, err = site.OneMachine(cluster.Options, owner)
+	}
+	if err != nil {
+		return w.complain("scontrol", err)
+	}
+	if !s.Quiet {
+		for _, n := range notes {
+			fmt.Fprintf(w.Stderr, "scontrol: %s\n", n)
+		}
+	}
+	return send(s, w, events.Verb_CONFIGURE, config)
+}
+
+// writeScript writes the script of a job into a file, or prints it.
+func writeScript(s *slurm.Scontrol, w *World) int {
+	// The real scontrol ends with 0 when it finds no script; what it says is on stderr.
+	fail := func(err error) int {
+		w.complain("scontrol", fmt.Errorf("job script retrieval failed: %w", err))
 		return 0
 	}
-	return scontrolRecords(s, w)
+	t, err := slurm.ParseTarget(s.IDs[0])
+	if err != nil {
+		return w.complain("scontrol", err)
+	}
+	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: []uint32{t.Job}, AllStates: true})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	c := w.context("", false)
+	rows := narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false, false), []*events.Target{t})
+	if len(rows) == 0 {
+		return fail(errors.New(refusals[events.Code_UNKNOWN_JOB]))
+	}
+	script := rows[0].GetSpec().GetScript()
+	if script.GetLength() == 0 {
+		return fail(fmt.Errorf("job %s has no batch script", s.IDs[0]))
+	}
+	conn, err := w.connect("scontrol")
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	text, err := conn.Blob(script)
+	if err != nil {
+		return fail(errors.New(why(err)))
+	}
+	file := "slurm-" + s.IDs[0] + ".sh"
+	if len(s.IDs) > 1 {
+		file = s.IDs[1]
+	}
+	if file == "-" {
+		w.Stdout.Write(text)
+		return 0
+	}
+	path := file
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(w.Dir, path)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return w.complain("scontrol", fmt.Errorf("writing the script of job %s to %s: %w", s.IDs[0], file, plain(err)))
+	}
+	if !s.Quiet {
+		fmt.Fprintf(w.Stdout, "batch script for job %s written to %s\n", s.IDs[0], file)
+	}
+	return 0
 }

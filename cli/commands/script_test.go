@@ -107,6 +107,11 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 		spec.Script = h.keep(q.Submit.Jobs[0].Components[0].Script)
 		seq, id := w.Intent(h.author(), events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{spec}})
 		return h.verdict(seq, id)
+	case *wire.Request_Blob:
+		if data, ok := h.blobs[q.Blob.Subject]; ok && (h.caller == 0 || events.BlobOf(q.Blob.Subject, h.caller)) {
+			return &wire.Response{What: &wire.Response_Blob{Blob: data}}
+		}
+		return &wire.Response{Error: "that script is another user's", Code: events.Code_ACCESS_DENIED}
 	case *wire.Request_Account:
 		for _, m := range w.Log()[h.booked:] {
 			if err := h.book.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data)); err != nil {
@@ -173,6 +178,7 @@ func (h *host) run(uid uint32, environ []string, stdin, name string, args ...str
 	var stdout, stderr strings.Builder
 	waits := 0
 	w := &World{
+		Host:  "login",
 		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Environ: environ, Dir: h.dir, Now: now, State: h.dir, Uid: uid,
 		Users: Users{All: true, Uid: func(name string) (uint32, bool) { n, ok := people[name]; return n, ok }, Name: func(uid uint32) string {
 			for name, n := range people {
@@ -294,8 +300,10 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// line runs `USER [NAME=VALUE…] COMMAND ARGUMENTS… [< INPUT]`.
+// line runs `USER [NAME=VALUE…] COMMAND ARGUMENTS… [ < INPUT]`.
 func (h *host) line(text string) string {
+	text, stdin, _ := strings.Cut(text, " < ")
+	stdin = strings.ReplaceAll(stdin, `\n`, "\n")
 	words, err := splitLine(text)
 	if err != nil {
 		h.t.Fatal(err)
@@ -308,10 +316,6 @@ func (h *host) line(text string) string {
 	var environ []string
 	for strings.Contains(words[0], "=") {
 		environ, words = append(environ, words[0]), words[1:]
-	}
-	stdin := ""
-	if n := len(words); n > 2 && words[n-2] == "<" {
-		stdin, words = strings.ReplaceAll(words[n-1], `\n`, "\n"), words[:n-2]
 	}
 	return h.run(uid, environ, stdin, words[0], words[1:]...)
 }

@@ -1,13 +1,14 @@
 package commands
 
 import (
-	"errors"
+	"bufio"
+	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
+	"stint/cli/site"
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
 	"stint/events"
@@ -15,19 +16,22 @@ import (
 	"stint/projections"
 )
 
-// scontrolRecords prints what show shows of jobs, nodes, partitions, steps and the configuration.
-func scontrolRecords(s *slurm.Scontrol, w *World) int {
+// scontrolShow prints records.
+func scontrolShow(s *slurm.Scontrol, w *World) int {
 	switch s.Entity {
+	case "hostnames", "hostlist", "hostlistsorted":
+		return showHosts(s, w)
 	case "job":
 		return showJobs(s, w)
 	case "step":
 		return showSteps(s, w)
-	case "node":
+	case "node", "partition":
 		return showNodes(s, w)
-	case "partition":
-		return showPartitions(s, w)
 	case "config":
 		return showConfig(w)
+	case "licenses":
+		io.WriteString(w.Stdout, "No licenses configured in Slurm.\n") // they are not counted, see cli/slurm/conf
+		return 0
 	case "reservation":
 		if len(s.IDs) > 0 {
 			fmt.Fprintf(w.Stdout, "Reservation %s not found\n", s.IDs[0])
@@ -35,189 +39,230 @@ func scontrolRecords(s *slurm.Scontrol, w *World) int {
 		}
 		io.WriteString(w.Stdout, format.NoReservations)
 		return 0
+	case "daemons":
+		return showDaemons(w)
 	}
 	return w.complain("scontrol", fmt.Errorf("scontrol show %s is not supported by Stint yet", s.Entity))
 }
 
-// recordedJobs asks for the jobs named, all of them if none is, and makes rows of them, array tasks after what is pending.
-func recordedJobs(s *slurm.Scontrol, w *World, slim bool) (rows []format.Job, found bool, err error) {
-	ask := &projections.AskJobs{AllStates: true, Slim: slim}
-	var targets []*events.Target
-	for _, arg := range s.IDs {
-		for _, id := range strings.FieldsFunc(arg, func(r rune) bool { return r == ' ' }) {
-			t, err := slurm.ParseTarget(id)
-			if err != nil {
-				return nil, false, err
-			}
-			targets = append(targets, t)
-			ask.Ids = append(ask.Ids, t.Job)
+// showHosts takes lists of hosts apart and puts them together; a path is a file with names. It asks nobody.
+func showHosts(s *slurm.Scontrol, w *World) int {
+	list := s.IDs[0]
+	if s.Entity != "hostnames" && strings.HasPrefix(list, "/") {
+		data, err := readSmall(list)
+		if err != nil {
+			return w.complain("scontrol", fmt.Errorf("reading the hosts in %s: %w", list, plain(err)))
 		}
+		list = strings.Join(strings.Fields(string(data)), ",")
 	}
-	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Jobs{Jobs: ask}})
+	text, err := s.Hosts(list)
 	if err != nil {
-		return nil, false, errors.New(why(err))
+		return w.complain("scontrol", err)
 	}
-	info, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
-	if err != nil {
-		return nil, false, errors.New(why(err))
-	}
-	c := w.context(info.GetConfig().GetConfig().GetCluster(), false)
-	for _, r := range format.Jobs(a.GetJobs().GetJobs(), &c, false, false) {
-		if len(targets) == 0 {
-			rows = append(rows, r)
-			continue
-		}
-		for _, t := range targets {
-			if !meant(t, r) {
-				continue
-			}
-			if tasks := events.Words(t.Tasks); t.HasTasks && !r.GetHasTask() && tasks.Count() == 1 { // one pending task of an array
-				task, _ := tasks.First()
-				r.Task = int(task)
-			}
-			rows = append(rows, r)
-			break
-		}
-	}
-	slices.SortStableFunc(rows, func(a, b format.Job) int {
-		if a.GetArrayId() != 0 && a.GetArrayId() == b.GetArrayId() {
-			// What is pending of an array stands before its tasks, and the task started last comes first.
-			if a.GetHasTask() != b.GetHasTask() {
-				if b.GetHasTask() {
-					return -1
-				}
-				return 1
-			}
-			return int(b.GetArrayTask()) - int(a.GetArrayTask())
-		}
-		return int(idOf(a)) - int(idOf(b))
-	})
-	return rows, len(rows) > 0, nil
+	io.WriteString(w.Stdout, text)
+	return 0
 }
 
-// idOf is where a job stands among the others: an array's tasks with the array.
-func idOf(j format.Job) uint32 {
-	if j.GetArrayId() != 0 {
-		return j.GetArrayId()
+// targetsOf reads the ids after an entity.
+func targetsOf(s *slurm.Scontrol) (targets []*events.Target, ids []uint32, err error) {
+	for _, word := range s.IDs {
+		for _, id := range slurm.SplitIDs(word) {
+			t, err := slurm.ParseTarget(id)
+			if err != nil {
+				return nil, nil, err
+			}
+			targets, ids = append(targets, t), append(ids, t.Job)
+		}
 	}
-	return j.GetId()
+	return targets, ids, nil
 }
 
 func showJobs(s *slurm.Scontrol, w *World) int {
-	rows, found, err := recordedJobs(s, w, false)
-	switch {
-	case err != nil:
-		return w.complain("scontrol", err)
-	case !found && len(s.IDs) > 0:
-		fmt.Fprintf(w.Stderr, "slurm_load_jobs error: %s\n", format.InvalidJobID)
-		return 1
-	case !found:
-		io.WriteString(w.Stdout, format.NoJobs)
-		return 0
-	}
-	var b strings.Builder
-	for _, r := range rows {
-		b.WriteString(r.Record(s.OneLine, s.Details))
-	}
-	io.WriteString(w.Stdout, b.String())
-	return 0
-}
-
-func showSteps(s *slurm.Scontrol, w *World) int {
-	rows, _, err := recordedJobs(s, w, true)
+	targets, ids, err := targetsOf(s)
 	if err != nil {
 		return w.complain("scontrol", err)
 	}
-	steps := format.Steps(rows)
-	if len(steps) == 0 {
-		if len(s.IDs) > 0 {
-			fmt.Fprintf(w.Stdout, "Job step %s not found\n", s.IDs[0])
-			return 1
+	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: ids, AllStates: true})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	c := w.context("", false)
+	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false, false)
+	slices.SortStableFunc(rows, recordOrder)
+	out := bufio.NewWriterSize(w.Stdout, 64<<10)
+	defer out.Flush()
+	if len(targets) == 0 {
+		if len(rows) == 0 {
+			out.WriteString(format.NoJobs)
 		}
-		io.WriteString(w.Stdout, format.NoSteps)
-		return 0
-	}
-	for _, step := range steps {
-		io.WriteString(w.Stdout, step.Record(s.OneLine))
-	}
-	return 0
-}
-
-// nodesAnswer asks for all nodes and partitions.
-func nodesAnswer(w *World) (*projections.AnswerNodes, *format.NodeContext, error) {
-	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
-	if err != nil {
-		return nil, nil, errors.New(why(err))
-	}
-	answer := a.GetNodes()
-	return answer, &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name}, nil
-}
-
-func showNodes(s *slurm.Scontrol, w *World) int {
-	answer, c, err := nodesAnswer(w)
-	if err != nil {
-		return w.complain("scontrol", err)
-	}
-	byName := map[string]*projections.Node{}
-	var names []string
-	for _, n := range answer.GetNodes() {
-		byName[n.Name] = n
-		names = append(names, n.Name)
-	}
-	if len(s.IDs) > 0 {
-		if names, err = hostlist.Expand(strings.Join(s.IDs, ","), hostlist.MaxHosts); err != nil {
-			return w.complain("scontrol", err)
+		for _, r := range rows {
+			out.WriteString(r.Record(s.OneLine, s.Details))
 		}
+		return 0
 	}
 	code := 0
-	for _, name := range names {
-		if n := byName[name]; n != nil {
-			io.WriteString(w.Stdout, format.NodeRecord(n, c, s.OneLine, s.Details))
-			continue
+	for _, t := range targets {
+		found := narrowed(rows, []*events.Target{t})
+		for _, r := range found {
+			out.WriteString(r.Record(s.OneLine, s.Details))
 		}
-		fmt.Fprintf(w.Stdout, format.NodeNotFound, name)
-		code = 1
+		if len(found) == 0 {
+			fmt.Fprintf(w.Stderr, "slurm_load_jobs error: %s\n", format.InvalidJobID)
+			code = 1
+		}
 	}
 	return code
 }
 
-func showPartitions(s *slurm.Scontrol, w *World) int {
-	answer, c, err := nodesAnswer(w)
+// recordOrder is by id, an array's tasks with the array: first what is pending of it, then the tasks, the last one first.
+func recordOrder(a, b format.Job) int {
+	if d := cmp.Compare(a.Family(), b.Family()); d != 0 || a.GetArrayId() == 0 {
+		return d
+	}
+	if a.GetHasTask() != b.GetHasTask() {
+		if b.GetHasTask() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(b.GetArrayTask(), a.GetArrayTask())
+}
+
+func showSteps(s *slurm.Scontrol, w *World) int {
+	targets, ids, err := targetsOf(s)
 	if err != nil {
 		return w.complain("scontrol", err)
 	}
-	found := false
-	for _, p := range answer.GetPartitions() {
-		if len(s.IDs) > 0 && !slices.Contains(strings.Split(strings.Join(s.IDs, ","), ","), p.Name) || len(s.IDs) == 0 && p.Hidden && !s.All {
-			continue
+	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: ids, Slim: true})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	c := w.context("", false)
+	steps := format.Steps(format.Jobs(a.GetJobs().GetJobs(), &c, false, false))
+	if len(targets) == 0 {
+		if len(steps) == 0 {
+			io.WriteString(w.Stdout, format.NoSteps)
 		}
-		found = true
-		io.WriteString(w.Stdout, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
+		for _, step := range steps {
+			io.WriteString(w.Stdout, step.Record(s.OneLine))
+		}
+		return 0
 	}
-	if !found && len(s.IDs) > 0 {
-		fmt.Fprintf(w.Stdout, format.PartNotFound, s.IDs[0])
-		return 1
+	code := 0
+	for _, t := range targets {
+		found := false
+		for _, step := range steps {
+			if meant(t, step.Job) && (!t.HasStep || t.Step == step.Step) {
+				found = true
+				io.WriteString(w.Stdout, step.Record(s.OneLine))
+			}
+		}
+		if !found {
+			fmt.Fprintf(w.Stdout, "Job step %s not found\n", targetLabel(t))
+			code = 1
+		}
 	}
-	return 0
+	return code
+}
+
+func showNodes(s *slurm.Scontrol, w *World) int {
+	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	answer := a.GetNodes()
+	c := &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name}
+	out := bufio.NewWriterSize(w.Stdout, 64<<10)
+	defer out.Flush()
+	if s.Entity == "partition" {
+		return showPartitions(s, out, answer, c)
+	}
+	if len(s.IDs) == 0 {
+		for _, n := range answer.GetNodes() {
+			out.WriteString(format.NodeRecord(n, c, s.OneLine, s.Details))
+		}
+		return 0
+	}
+	byName := map[string]*projections.Node{}
+	for _, n := range answer.GetNodes() {
+		byName[n.GetName()] = n
+	}
+	code := 0
+	for _, word := range s.IDs {
+		names, err := hostlist.Expand(word, hostlist.MaxHosts)
+		if err != nil {
+			return w.complain("scontrol", err)
+		}
+		for _, name := range names {
+			if n := byName[name]; n != nil {
+				out.WriteString(format.NodeRecord(n, c, s.OneLine, s.Details))
+				continue
+			}
+			fmt.Fprintf(out, format.NodeNotFound, name)
+			code = 1
+		}
+	}
+	return code
+}
+
+func showPartitions(s *slurm.Scontrol, out io.Writer, answer *projections.AnswerNodes, c *format.NodeContext) int {
+	if len(s.IDs) == 0 {
+		for _, p := range answer.GetPartitions() {
+			if !p.GetHidden() || s.All {
+				io.WriteString(out, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
+			}
+		}
+		return 0
+	}
+	code := 0
+	for _, word := range s.IDs {
+	names:
+		for _, name := range strings.Split(word, ",") {
+			for _, p := range answer.GetPartitions() {
+				if p.GetName() == name {
+					io.WriteString(out, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
+					continue names
+				}
+			}
+			fmt.Fprintf(out, format.PartNotFound, name)
+			code = 1
+		}
+	}
+	return code
 }
 
 func showConfig(w *World) int {
-	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
+	info, err := w.config("scontrol")
 	if err != nil {
-		return w.complain("scontrol", errors.New(why(err)))
+		return w.unmet("scontrol", err)
 	}
-	config := a.GetConfig()
-	host := config.GetController()
-	if list := config.GetConfig().GetControllers(); len(list) > 0 {
-		host = list[0]
+	file := w.Getenv("SLURM_CONF")
+	if cluster, err := site.Dir(w.State).Load(); err == nil { // whoever may not read it sees none
+		file = cluster.ConfFile
 	}
-	if host == "" {
-		if host, err = os.Hostname(); err != nil {
-			host = "localhost"
+	c := w.context(info.GetConfig().GetCluster(), false)
+	host := w.controllerHost(info)
+	io.WriteString(w.Stdout, format.Config(info, &c, host, file))
+	io.WriteString(w.Stdout, "\n"+format.Ping("primary", host, true))
+	return 0
+}
+
+// showDaemons names the daemons that belong on this host, by Slurm's names.
+func showDaemons(w *World) int {
+	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	here, out := w.Host, ""
+	if h := w.controllerHost(&projections.AnswerConfig{Config: a.GetNodes().GetConfig()}); h == here || h == "localhost" {
+		out += "slurmctld "
+	}
+	for _, n := range a.GetNodes().GetNodes() {
+		if n.GetName() == here || n.GetDef().GetHostNames() == here || n.GetDef().GetVirtual() {
+			out += "slurmd "
+			break
 		}
 	}
-	c := w.context(config.GetConfig().GetCluster(), false)
-	io.WriteString(w.Stdout, format.Config(config, &c, host, w.Getenv("SLURM_CONF")))
-	fmt.Fprintf(w.Stdout, "\n%s", format.Ping("primary", host, true))
+	fmt.Fprintln(w.Stdout, out)
 	return 0
 }

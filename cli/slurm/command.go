@@ -118,8 +118,8 @@ func counter[R any](field func(*R) *int) func(*R, Given) error {
 // doneHere is for options whose effect was had before the others: --help and its kin.
 func doneHere[R any](*R, Given) error { return nil }
 
-// JobIDs splits a list of job ids at commas that stand outside brackets, and blanks.
-func splitIDs(value string) []string {
+// SplitIDs splits a list of job ids at commas that stand outside brackets, and blanks.
+func SplitIDs(value string) []string {
 	depth := 0
 	return strings.FieldsFunc(value, func(r rune) bool {
 		switch r {

@@ -243,7 +243,7 @@ func (s *Sacct) state(g Given) error {
 }
 
 func (s *Sacct) jobs(g Given) error {
-	for _, id := range splitIDs(g.Value) {
+	for _, id := range SplitIDs(g.Value) {
 		sel, err := ParseSelection(id)
 		if err != nil {
 			return err

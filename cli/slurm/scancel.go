@@ -113,7 +113,7 @@ func ReadScancel(in Input) (*Scancel, error) {
 		return &Scancel{Print: print}, nil
 	}
 	for _, w := range rest {
-		for _, id := range splitIDs(w) {
+		for _, id := range SplitIDs(w) {
 			t, err := ParseTarget(id)
 			if err != nil {
 				return nil, err

@@ -33,7 +33,7 @@ var ScontrolTable = Table{Command: "scontrol", Usage: "[OPTIONS...] COMMAND [ARG
 // Scontrol is what a call of scontrol asks for: one command with what belongs to it.
 type Scontrol struct {
 	Print    string // not empty: print it and exit with 0
-	Verb     string // show, hold, uhold, release, requeue, requeuehold, suspend, resume, update, ping, version, completing, reconfigure, wait_job, write
+	Verb     string // empty: commands are read from standard input; show, hold, uhold, release, requeue, requeuehold, suspend, resume, update, ping, version, completing, reconfigure, wait_job, write
 	Entity   string // of show: job, node, partition, config, hostnames, hostlist, hostlistsorted, step, licenses, reservation, …; of write: batch_script
 	IDs      []string
 	JobNames []string // hold jobname=…: jobs of these names, to be found first
@@ -96,7 +96,7 @@ func ReadScontrol(in Input) (*Scontrol, error) {
 		return &Scontrol{Print: print}, nil
 	}
 	if len(rest) == 0 {
-		return nil, refusal("no command is given; Stint has no interactive scontrol: write scontrol COMMAND, such as scontrol show job 1")
+		return s, nil
 	}
 	if err := s.verb(rest[0]); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (s *Scontrol) show(args []string, in Input) error {
 		}
 	case "job":
 		for _, a := range args {
-			for _, id := range splitIDs(a) {
+			for _, id := range SplitIDs(a) {
 				if _, err := ParseTarget(id); err != nil {
 					return refusal("Invalid job id specified: %s", clip(id))
 				}
@@ -256,7 +256,7 @@ func (s *Scontrol) select_(args []string) error {
 			s.Undone = true
 			continue
 		}
-		for _, id := range splitIDs(a) {
+		for _, id := range SplitIDs(a) {
 			t, err := ParseTarget(id)
 			if err != nil {
 				return refusal("Invalid job id specified: %s", clip(id))

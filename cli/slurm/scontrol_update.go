@@ -30,7 +30,7 @@ func (s *Scontrol) update(args []string, in Input) error {
 		switch c.key {
 		case "jobid", "job":
 			entity = "job"
-			for _, id := range splitIDs(value) {
+			for _, id := range SplitIDs(value) {
 				t, err := ParseTarget(id)
 				if err != nil {
 					return refusal("Invalid job id specified: %s", clip(id))

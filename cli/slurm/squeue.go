@@ -99,7 +99,7 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 	"iterate":    seconds(func(q *Squeue) *int { return &q.Iterate }),
 	"jobs": func(q *Squeue, g Given) error {
 		q.HasJobs = true
-		for _, id := range splitIDs(g.Value) {
+		for _, id := range SplitIDs(g.Value) {
 			if _, err := ParseTarget(id); err != nil {
 				return refusal("Invalid job id: %s", clip(id))
 			}
@@ -109,7 +109,7 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 	},
 	"steps": func(q *Squeue, g Given) error {
 		q.Steps = true
-		for _, id := range splitIDs(g.Value) {
+		for _, id := range SplitIDs(g.Value) {
 			if _, err := ParseTarget(id); err != nil {
 				return refusal("Invalid step id: %s", clip(id))
 			}

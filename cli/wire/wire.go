@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"stint/events"
 	"stint/ledger/rows"
 	"stint/projections"
 )
@@ -228,4 +229,16 @@ func (c *Conn) Account(q *rows.Ask) (*rows.Answer, error) {
 		return nil, &Refused{Text: a.Error}
 	}
 	return a, nil
+}
+
+// Blob fetches a script or an environment. The agent hands it only to who submitted it, and to root.
+func (c *Conn) Blob(ref *events.BlobRef) ([]byte, error) {
+	resp, err := c.Call(&Request{What: &Request_Blob{Blob: ref}})
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := resp.What.(*Response_Blob); !ok {
+		return nil, errors.New("the agent answered something else than was asked")
+	}
+	return resp.GetBlob(), nil
 }

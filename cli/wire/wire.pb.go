@@ -37,6 +37,7 @@ type Request struct {
 	//	*Request_Ask
 	//	*Request_Account
 	//	*Request_Hello
+	//	*Request_Blob
 	What          isRequest_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -124,6 +125,15 @@ func (x *Request) GetHello() *Hello {
 	return nil
 }
 
+func (x *Request) GetBlob() *events.BlobRef {
+	if x != nil {
+		if x, ok := x.What.(*Request_Blob); ok {
+			return x.Blob
+		}
+	}
+	return nil
+}
+
 type isRequest_What interface {
 	isRequest_What()
 }
@@ -148,6 +158,10 @@ type Request_Hello struct {
 	Hello *Hello `protobuf:"bytes,5,opt,name=hello,proto3,oneof"`
 }
 
+type Request_Blob struct {
+	Blob *events.BlobRef `protobuf:"bytes,6,opt,name=blob,proto3,oneof"` // a script or an environment that the caller submitted
+}
+
 func (*Request_Submit) isRequest_What() {}
 
 func (*Request_Control) isRequest_What() {}
@@ -157,6 +171,8 @@ func (*Request_Ask) isRequest_What() {}
 func (*Request_Account) isRequest_What() {}
 
 func (*Request_Hello) isRequest_What() {}
+
+func (*Request_Blob) isRequest_What() {}
 
 type Response struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -169,6 +185,7 @@ type Response struct {
 	//	*Response_Answer
 	//	*Response_Account
 	//	*Response_Welcome
+	//	*Response_Blob
 	What          isResponse_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -268,6 +285,15 @@ func (x *Response) GetWelcome() *Welcome {
 	return nil
 }
 
+func (x *Response) GetBlob() []byte {
+	if x != nil {
+		if x, ok := x.What.(*Response_Blob); ok {
+			return x.Blob
+		}
+	}
+	return nil
+}
+
 type isResponse_What interface {
 	isResponse_What()
 }
@@ -288,6 +314,10 @@ type Response_Welcome struct {
 	Welcome *Welcome `protobuf:"bytes,7,opt,name=welcome,proto3,oneof"`
 }
 
+type Response_Blob struct {
+	Blob []byte `protobuf:"bytes,8,opt,name=blob,proto3,oneof"`
+}
+
 func (*Response_Verdicts) isResponse_What() {}
 
 func (*Response_Answer) isResponse_What() {}
@@ -295,6 +325,8 @@ func (*Response_Answer) isResponse_What() {}
 func (*Response_Account) isResponse_What() {}
 
 func (*Response_Welcome) isResponse_What() {}
+
+func (*Response_Blob) isResponse_What() {}
 
 // Submit: jobs, each with one component or the components of a heterogeneous one.
 type Submit struct {
@@ -791,14 +823,15 @@ var File_cli_wire_wire_proto protoreflect.FileDescriptor
 const file_cli_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"\x13cli/wire/wire.proto\x12\n" +
-	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x16ledger/rows/rows.proto\"\xf6\x01\n" +
+	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x16ledger/rows/rows.proto\"\xa3\x02\n" +
 	"\aRequest\x12,\n" +
 	"\x06submit\x18\x01 \x01(\v2\x12.stint.wire.SubmitH\x00R\x06submit\x12/\n" +
 	"\acontrol\x18\x02 \x01(\v2\x13.stint.wire.ControlH\x00R\acontrol\x12*\n" +
 	"\x03ask\x18\x03 \x01(\v2\x16.stint.projections.AskH\x00R\x03ask\x12-\n" +
 	"\aaccount\x18\x04 \x01(\v2\x11.stint.ledger.AskH\x00R\aaccount\x12)\n" +
-	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05helloB\x06\n" +
-	"\x04what\"\xb0\x02\n" +
+	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
+	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blobB\x06\n" +
+	"\x04what\"\xc6\x02\n" +
 	"\bResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
@@ -806,7 +839,8 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\bverdicts\x18\x04 \x01(\v2\x14.stint.wire.VerdictsH\x00R\bverdicts\x123\n" +
 	"\x06answer\x18\x05 \x01(\v2\x19.stint.projections.AnswerH\x00R\x06answer\x120\n" +
 	"\aaccount\x18\x06 \x01(\v2\x14.stint.ledger.AnswerH\x00R\aaccount\x12/\n" +
-	"\awelcome\x18\a \x01(\v2\x13.stint.wire.WelcomeH\x00R\awelcomeB\x06\n" +
+	"\awelcome\x18\a \x01(\v2\x13.stint.wire.WelcomeH\x00R\awelcome\x12\x14\n" +
+	"\x04blob\x18\b \x01(\fH\x00R\x04blobB\x06\n" +
 	"\x04what\"F\n" +
 	"\x06Submit\x12#\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0f.stint.wire.JobR\x04jobs\x12\x17\n" +
@@ -870,12 +904,13 @@ var file_cli_wire_wire_proto_goTypes = []any{
 	(*Welcome)(nil),            // 9: stint.wire.Welcome
 	(*projections.Ask)(nil),    // 10: stint.projections.Ask
 	(*rows.Ask)(nil),           // 11: stint.ledger.Ask
-	(events.Code)(0),           // 12: stint.events.Code
-	(*projections.Answer)(nil), // 13: stint.projections.Answer
-	(*rows.Answer)(nil),        // 14: stint.ledger.Answer
-	(*events.JobSpec)(nil),     // 15: stint.events.JobSpec
-	(events.Verb)(0),           // 16: stint.events.Verb
-	(*events.Verdict)(nil),     // 17: stint.events.Verdict
+	(*events.BlobRef)(nil),     // 12: stint.events.BlobRef
+	(events.Code)(0),           // 13: stint.events.Code
+	(*projections.Answer)(nil), // 14: stint.projections.Answer
+	(*rows.Answer)(nil),        // 15: stint.ledger.Answer
+	(*events.JobSpec)(nil),     // 16: stint.events.JobSpec
+	(events.Verb)(0),           // 17: stint.events.Verb
+	(*events.Verdict)(nil),     // 18: stint.events.Verdict
 }
 var file_cli_wire_wire_proto_depIdxs = []int32{
 	2,  // 0: stint.wire.Request.submit:type_name -> stint.wire.Submit
@@ -883,23 +918,24 @@ var file_cli_wire_wire_proto_depIdxs = []int32{
 	10, // 2: stint.wire.Request.ask:type_name -> stint.projections.Ask
 	11, // 3: stint.wire.Request.account:type_name -> stint.ledger.Ask
 	8,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
-	12, // 5: stint.wire.Response.code:type_name -> stint.events.Code
-	6,  // 6: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
-	13, // 7: stint.wire.Response.answer:type_name -> stint.projections.Answer
-	14, // 8: stint.wire.Response.account:type_name -> stint.ledger.Answer
-	9,  // 9: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
-	3,  // 10: stint.wire.Submit.jobs:type_name -> stint.wire.Job
-	4,  // 11: stint.wire.Job.components:type_name -> stint.wire.Component
-	15, // 12: stint.wire.Component.spec:type_name -> stint.events.JobSpec
-	16, // 13: stint.wire.Control.verb:type_name -> stint.events.Verb
-	7,  // 14: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
-	12, // 15: stint.wire.Verdict.code:type_name -> stint.events.Code
-	17, // 16: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
+	13, // 6: stint.wire.Response.code:type_name -> stint.events.Code
+	6,  // 7: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
+	14, // 8: stint.wire.Response.answer:type_name -> stint.projections.Answer
+	15, // 9: stint.wire.Response.account:type_name -> stint.ledger.Answer
+	9,  // 10: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
+	3,  // 11: stint.wire.Submit.jobs:type_name -> stint.wire.Job
+	4,  // 12: stint.wire.Job.components:type_name -> stint.wire.Component
+	16, // 13: stint.wire.Component.spec:type_name -> stint.events.JobSpec
+	17, // 14: stint.wire.Control.verb:type_name -> stint.events.Verb
+	7,  // 15: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
+	13, // 16: stint.wire.Verdict.code:type_name -> stint.events.Code
+	18, // 17: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_cli_wire_wire_proto_init() }
@@ -913,12 +949,14 @@ func file_cli_wire_wire_proto_init() {
 		(*Request_Ask)(nil),
 		(*Request_Account)(nil),
 		(*Request_Hello)(nil),
+		(*Request_Blob)(nil),
 	}
 	file_cli_wire_wire_proto_msgTypes[1].OneofWrappers = []any{
 		(*Response_Verdicts)(nil),
 		(*Response_Answer)(nil),
 		(*Response_Account)(nil),
 		(*Response_Welcome)(nil),
+		(*Response_Blob)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

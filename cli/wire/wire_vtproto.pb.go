@@ -64,7 +64,13 @@ func (m *Request_Ask) CloneVT() isRequest_What {
 		return (*Request_Ask)(nil)
 	}
 	r := new(Request_Ask)
-	r.Ask = m.Ask.CloneVT()
+	if rhs := m.Ask; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *projections.Ask }); ok {
+			r.Ask = vtpb.CloneVT()
+		} else {
+			r.Ask = proto.Clone(rhs).(*projections.Ask)
+		}
+	}
 	return r
 }
 
@@ -73,7 +79,13 @@ func (m *Request_Account) CloneVT() isRequest_What {
 		return (*Request_Account)(nil)
 	}
 	r := new(Request_Account)
-	r.Account = m.Account.CloneVT()
+	if rhs := m.Account; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *rows.Ask }); ok {
+			r.Account = vtpb.CloneVT()
+		} else {
+			r.Account = proto.Clone(rhs).(*rows.Ask)
+		}
+	}
 	return r
 }
 
@@ -83,6 +95,21 @@ func (m *Request_Hello) CloneVT() isRequest_What {
 	}
 	r := new(Request_Hello)
 	r.Hello = m.Hello.CloneVT()
+	return r
+}
+
+func (m *Request_Blob) CloneVT() isRequest_What {
+	if m == nil {
+		return (*Request_Blob)(nil)
+	}
+	r := new(Request_Blob)
+	if rhs := m.Blob; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
+			r.Blob = vtpb.CloneVT()
+		} else {
+			r.Blob = proto.Clone(rhs).(*events.BlobRef)
+		}
+	}
 	return r
 }
 
@@ -122,7 +149,13 @@ func (m *Response_Answer) CloneVT() isResponse_What {
 		return (*Response_Answer)(nil)
 	}
 	r := new(Response_Answer)
-	r.Answer = m.Answer.CloneVT()
+	if rhs := m.Answer; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *projections.Answer }); ok {
+			r.Answer = vtpb.CloneVT()
+		} else {
+			r.Answer = proto.Clone(rhs).(*projections.Answer)
+		}
+	}
 	return r
 }
 
@@ -131,7 +164,13 @@ func (m *Response_Account) CloneVT() isResponse_What {
 		return (*Response_Account)(nil)
 	}
 	r := new(Response_Account)
-	r.Account = m.Account.CloneVT()
+	if rhs := m.Account; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *rows.Answer }); ok {
+			r.Account = vtpb.CloneVT()
+		} else {
+			r.Account = proto.Clone(rhs).(*rows.Answer)
+		}
+	}
 	return r
 }
 
@@ -141,6 +180,19 @@ func (m *Response_Welcome) CloneVT() isResponse_What {
 	}
 	r := new(Response_Welcome)
 	r.Welcome = m.Welcome.CloneVT()
+	return r
+}
+
+func (m *Response_Blob) CloneVT() isResponse_What {
+	if m == nil {
+		return (*Response_Blob)(nil)
+	}
+	r := new(Response_Blob)
+	if rhs := m.Blob; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Blob = tmpBytes
+	}
 	return r
 }
 
@@ -196,7 +248,13 @@ func (m *Component) CloneVT() *Component {
 		return (*Component)(nil)
 	}
 	r := new(Component)
-	r.Spec = m.Spec.CloneVT()
+	if rhs := m.Spec; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.JobSpec }); ok {
+			r.Spec = vtpb.CloneVT()
+		} else {
+			r.Spec = proto.Clone(rhs).(*events.JobSpec)
+		}
+	}
 	if rhs := m.Script; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -279,7 +337,11 @@ func (m *Verdict) CloneVT() *Verdict {
 	if rhs := m.Targets; rhs != nil {
 		tmpContainer := make([]*events.Verdict, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Verdict }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Verdict)
+			}
 		}
 		r.Targets = tmpContainer
 	}
@@ -427,7 +489,11 @@ func (this *Request_Ask) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &projections.Ask{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*projections.Ask) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -452,7 +518,11 @@ func (this *Request_Account) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &rows.Ask{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*rows.Ask) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -478,6 +548,35 @@ func (this *Request_Hello) EqualVT(thatIface isRequest_What) bool {
 			q = &Hello{}
 		}
 		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (this *Request_Blob) EqualVT(thatIface isRequest_What) bool {
+	that, ok := thatIface.(*Request_Blob)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.Blob, that.Blob; p != q {
+		if p == nil {
+			p = &events.BlobRef{}
+		}
+		if q == nil {
+			q = &events.BlobRef{}
+		}
+		if equal, ok := interface{}(p).(interface{ EqualVT(*events.BlobRef) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -562,7 +661,13 @@ func (this *Response_Answer) EqualVT(thatIface isResponse_What) bool {
 		if q == nil {
 			q = &projections.Answer{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface {
+			EqualVT(*projections.Answer) bool
+		}); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -587,7 +692,11 @@ func (this *Response_Account) EqualVT(thatIface isResponse_What) bool {
 		if q == nil {
 			q = &rows.Answer{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*rows.Answer) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -615,6 +724,23 @@ func (this *Response_Welcome) EqualVT(thatIface isResponse_What) bool {
 		if !p.EqualVT(q) {
 			return false
 		}
+	}
+	return true
+}
+
+func (this *Response_Blob) EqualVT(thatIface isResponse_What) bool {
+	that, ok := thatIface.(*Response_Blob)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if string(this.Blob) != string(that.Blob) {
+		return false
 	}
 	return true
 }
@@ -694,7 +820,11 @@ func (this *Component) EqualVT(that *Component) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Spec.EqualVT(that.Spec) {
+	if equal, ok := interface{}(this.Spec).(interface{ EqualVT(*events.JobSpec) bool }); ok {
+		if !equal.EqualVT(that.Spec) {
+			return false
+		}
+	} else if !proto.Equal(this.Spec, that.Spec) {
 		return false
 	}
 	if string(this.Script) != string(that.Script) {
@@ -807,7 +937,11 @@ func (this *Verdict) EqualVT(that *Verdict) bool {
 			if q == nil {
 				q = &events.Verdict{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Verdict) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -966,12 +1100,24 @@ func (m *Request_Ask) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Ask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Ask != nil {
-		size, err := m.Ask.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Ask).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Ask)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -985,12 +1131,24 @@ func (m *Request_Account) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Account != nil {
-		size, err := m.Account.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Account).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Account)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x22
 	}
@@ -1012,6 +1170,37 @@ func (m *Request_Hello) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x2a
+	}
+	return len(dAtA) - i, nil
+}
+func (m *Request_Blob) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Request_Blob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.Blob != nil {
+		if vtmsg, ok := interface{}(m.Blob).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Blob)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		}
+		i--
+		dAtA[i] = 0x32
 	}
 	return len(dAtA) - i, nil
 }
@@ -1103,12 +1292,24 @@ func (m *Response_Answer) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Response_Answer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Answer != nil {
-		size, err := m.Answer.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Answer).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Answer)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x2a
 	}
@@ -1122,12 +1323,24 @@ func (m *Response_Account) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Response_Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Account != nil {
-		size, err := m.Account.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Account).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Account)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -1150,6 +1363,20 @@ func (m *Response_Welcome) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x3a
 	}
+	return len(dAtA) - i, nil
+}
+func (m *Response_Blob) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Response_Blob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	i -= len(m.Blob)
+	copy(dAtA[i:], m.Blob)
+	i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Blob)))
+	i--
+	dAtA[i] = 0x42
 	return len(dAtA) - i, nil
 }
 func (m *Submit) MarshalVT() (dAtA []byte, err error) {
@@ -1292,12 +1519,24 @@ func (m *Component) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x12
 	}
 	if m.Spec != nil {
-		size, err := m.Spec.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Spec).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Spec)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -1436,12 +1675,24 @@ func (m *Verdict) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Targets) > 0 {
 		for iNdEx := len(m.Targets) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Targets[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Targets[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Targets[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x3a
 		}
@@ -1644,7 +1895,13 @@ func (m *Request_Ask) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Ask != nil {
-		l = m.Ask.SizeVT()
+		if size, ok := interface{}(m.Ask).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Ask)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1656,7 +1913,13 @@ func (m *Request_Account) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Account != nil {
-		l = m.Account.SizeVT()
+		if size, ok := interface{}(m.Account).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Account)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1669,6 +1932,24 @@ func (m *Request_Hello) SizeVT() (n int) {
 	_ = l
 	if m.Hello != nil {
 		l = m.Hello.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	return n
+}
+func (m *Request_Blob) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Blob != nil {
+		if size, ok := interface{}(m.Blob).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Blob)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1716,7 +1997,13 @@ func (m *Response_Answer) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Answer != nil {
-		l = m.Answer.SizeVT()
+		if size, ok := interface{}(m.Answer).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Answer)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1728,7 +2015,13 @@ func (m *Response_Account) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Account != nil {
-		l = m.Account.SizeVT()
+		if size, ok := interface{}(m.Account).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Account)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1743,6 +2036,16 @@ func (m *Response_Welcome) SizeVT() (n int) {
 		l = m.Welcome.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	return n
+}
+func (m *Response_Blob) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	l = len(m.Blob)
+	n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	return n
 }
 func (m *Submit) SizeVT() (n int) {
@@ -1787,7 +2090,13 @@ func (m *Component) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Spec != nil {
-		l = m.Spec.SizeVT()
+		if size, ok := interface{}(m.Spec).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Spec)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.Script)
@@ -1865,7 +2174,13 @@ func (m *Verdict) SizeVT() (n int) {
 	}
 	if len(m.Targets) > 0 {
 		for _, e := range m.Targets {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -2062,13 +2377,29 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Ask); ok {
-				if err := oneof.Ask.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Ask).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Ask); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &projections.Ask{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Request_Ask{Ask: v}
 			}
@@ -2103,13 +2434,29 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Account); ok {
-				if err := oneof.Account.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Account).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Account); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &rows.Ask{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Request_Account{Account: v}
 			}
@@ -2153,6 +2500,63 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 				m.What = &Request_Hello{Hello: v}
+			}
+			iNdEx = postIndex
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Blob", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.What.(*Request_Blob); ok {
+				if unmarshal, ok := interface{}(oneof.Blob).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Blob); err != nil {
+						return err
+					}
+				}
+			} else {
+				v := &events.BlobRef{}
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
+				}
+				m.What = &Request_Blob{Blob: v}
 			}
 			iNdEx = postIndex
 		default:
@@ -2360,13 +2764,29 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Response_Answer); ok {
-				if err := oneof.Answer.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Answer).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Answer); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &projections.Answer{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Response_Answer{Answer: v}
 			}
@@ -2401,13 +2821,29 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Response_Account); ok {
-				if err := oneof.Account.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Account).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Account); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &rows.Answer{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Response_Account{Account: v}
 			}
@@ -2452,6 +2888,39 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				}
 				m.What = &Response_Welcome{Welcome: v}
 			}
+			iNdEx = postIndex
+		case 8:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Blob", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			v := make([]byte, postIndex-iNdEx)
+			copy(v, dAtA[iNdEx:postIndex])
+			m.What = &Response_Blob{Blob: v}
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -2725,8 +3194,16 @@ func (m *Component) UnmarshalVT(dAtA []byte) error {
 			if m.Spec == nil {
 				m.Spec = &events.JobSpec{}
 			}
-			if err := m.Spec.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Spec).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Spec); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -3214,8 +3691,16 @@ func (m *Verdict) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Targets = append(m.Targets, &events.Verdict{})
-			if err := m.Targets[len(m.Targets)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Targets[len(m.Targets)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Targets[len(m.Targets)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 8:
