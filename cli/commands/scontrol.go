@@ -166,6 +166,9 @@ func (w *World) controllerHost(info *projections.AnswerConfig) string {
 	if list := info.GetConfig().GetControllers(); len(list) > 0 {
 		return list[0]
 	}
+	if name := info.GetController(); name != "" {
+		return name
+	}
 	return w.Host
 }
 
