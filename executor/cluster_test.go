@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(m.Run())
 	}
-	var c struct{ Node, HostName, StateDir, Under string }
+	var c struct{ Node, HostName, StateDir, Under, Version string }
 	if err := json.Unmarshal([]byte(v), &c); err != nil {
 		panic(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	conf := supervisor.Config{Node: c.Node, HostName: c.HostName, StateDir: c.StateDir, Under: c.Under, Unconfined: c.Under == "",
+	conf := supervisor.Config{Node: c.Node, HostName: c.HostName, StateDir: c.StateDir, Under: c.Under, Unconfined: c.Under == "", Version: c.Version,
 		SampleEvery: 50 * time.Millisecond, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := supervisor.Main(ctx, conf); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -370,7 +370,7 @@ func (c *cluster) start(name, top string) {
 
 func (n *node) startSupervisor() {
 	n.c.t.Helper()
-	b, err := json.Marshal(map[string]string{"Node": n.name, "HostName": n.name, "StateDir": n.state, "Under": n.under})
+	b, err := json.Marshal(map[string]string{"Node": n.name, "HostName": n.name, "StateDir": n.state, "Under": n.under, "Version": "test"})
 	if err != nil {
 		n.c.t.Fatal(err)
 	}

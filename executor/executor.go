@@ -23,7 +23,7 @@ type Config struct {
 	StateDir         string // the node's; its supervisor keeps its own things there too
 	Virtual          bool   // the node shares its machine with others, and need not have what it says
 	SupervisorSocket string // empty: where a supervisor of StateDir listens
-	Version          string // told to the cluster
+	Version          string // told to the cluster; a supervisor of another version becomes this program, in place
 	SlurmConf        string // path of slurm.conf, told to jobs; empty: there is none
 	GPUHelper        string // program that asks NVML for GPUs; empty: none
 	Log              *slog.Logger
@@ -53,6 +53,7 @@ type executor struct {
 	changed   bool            // the hardware, since the node came up
 	client    *supervisor.Client
 	steps     map[key]*step
+	upgraded  bool      // the supervisor has been told to become this version
 	ailed     time.Time // when it was last said that this node cannot launch
 }
 

@@ -150,6 +150,38 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
+// An executor of a new version makes the supervisor one too, under the steps that run.
+func TestSupervisorIsUpgraded(t *testing.T) {
+	c := newCluster(t, "n1")
+	n := c.nodes["n1"]
+	id := c.submit("echo r > ready; while [ ! -e go ]; do sleep 0.02; done; exit 4")
+	c.line("ready")
+	c.running(id)
+	first, err := supervisor.Dial(context.Background(), supervisor.SocketPath(n.state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	n.stopExecutor()
+	n.conf.Version = "new"
+	n.startExecutor()
+	select {
+	case <-first.Lost(): // by the exec
+	case <-time.After(20 * time.Second):
+		t.Fatal("the supervisor did not become the new program")
+	}
+	c.await("it is there again, with the step", func() bool {
+		l := c.list("n1")
+		return l != nil && len(l.Running) == 1 && !l.Running[0].Adopted && int(l.Pid) == n.sup.Process.Pid
+	})
+	if err := os.WriteFile(filepath.Join(c.dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if j := c.ended(id); j.ExitCode != 4 || j.EndCause != events.EndCause_EXITED {
+		t.Errorf("%v", j)
+	}
+}
+
 func TestCancelAndLimits(t *testing.T) {
 	c := newCluster(t, "n1")
 	uid := uint32(os.Geteuid())

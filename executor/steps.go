@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -149,6 +150,20 @@ func (e *executor) caughtUp(ctx context.Context, c *supervisor.Client) {
 		}
 	}
 	e.client = c
+	if v := list.GetVersion(); v != e.conf.Version && !e.upgraded {
+		// Once: should it still be another one afterwards, there is a reason for it.
+		e.upgraded = true
+		e.log.Info("the supervisor is of another version, and is to become this one", "it", v, "this", e.conf.Version)
+		go func() {
+			path, err := os.Executable()
+			if err == nil {
+				err = c.Upgrade(ctx, path)
+			}
+			if err != nil {
+				e.log.Warn("the supervisor stays of another version", "error", err)
+			}
+		}()
+	}
 }
 
 // synthesize gives a step an end that the supervisor knows nothing of. The caller holds e.mu.
