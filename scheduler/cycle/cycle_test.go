@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"strings"
 	"testing"
 
 	"stint/events"
@@ -93,5 +94,95 @@ func TestLostNodeSendsItsJobsBack(t *testing.T) {
 	w.want(id, "RUNNING")
 	if j := w.c.Job(id); j.Run != 2 || j.Restarts != 1 || j.Allocation.FirstNode() != "n2" {
 		t.Fatalf("run %d restarts %d on %s", j.Run, j.Restarts, j.Allocation.FirstNode())
+	}
+}
+
+// A big pass is cut into messages that each stand for themselves: when a leader dies behind the second, the next one goes
+// on from there.
+func TestABigPassIsCutAndAPrefixStands(t *testing.T) {
+	w := newWorld(t, four())
+	var ids []uint32
+	for range 500 {
+		ids = append(ids, w.submit(1000, &events.JobSpec{Name: "big", Comment: strings.Repeat("x", 4000)}))
+	}
+	facts, _, _ := Run(w.c, Input{Now: w.now})
+	parts := Pack(facts)
+	if len(parts) < 3 {
+		t.Fatalf("%d facts in %d parts", len(facts), len(parts))
+	}
+	n := 0
+	for i, part := range parts {
+		size := 0
+		for _, f := range part {
+			size += f.SizeVT() + 8
+		}
+		if size > MaxMessage {
+			t.Errorf("part %d has %d bytes", i, size)
+		}
+		n += len(part)
+	}
+	if n != len(facts) {
+		t.Fatalf("%d facts in parts, %d decided", n, len(facts))
+	}
+	for i, part := range parts[:2] {
+		w.n++
+		w.apply(events.SubjectSched, &events.SchedMessage{Kind: &events.SchedMessage_Cycle{Cycle: &events.Cycle{Term: []byte("term"), N: w.n, Cycle: 9, Part: uint32(i + 1), Parts: uint32(len(parts)), NowUs: w.now, Facts: part}}})
+	}
+	if waiting := len(w.c.Inbox()); waiting == 0 || waiting >= 500 {
+		t.Fatalf("%d intents wait behind two parts", waiting)
+	}
+	w.pass()
+	if len(w.c.Inbox()) != 0 {
+		t.Fatalf("%d intents wait behind the next pass", len(w.c.Inbox()))
+	}
+	w.want(ids[0], "RUNNING")
+	w.want(ids[499], "PENDING")
+}
+
+// The reasons have an order: what comes first here hides what comes later.
+func TestReasonsHaveAnOrder(t *testing.T) {
+	cfg := four()
+	cfg.Partitions = append(cfg.Partitions, &events.PartitionDef{Name: "down", Nodes: "ALL", MaxTimeS: 60, MaxNodes: 1, PriorityTier: 1, State: events.PartitionState_PARTITION_DOWN_STATE},
+		&events.PartitionDef{Name: "short", Nodes: "ALL", MaxTimeS: 60, MaxNodes: 1, PriorityTier: 1})
+	w := newWorld(t, cfg)
+	blocker := w.submit(1000, &events.JobSpec{Name: "all", MinNodes: 4, MaxNodes: 4, Exclusive: events.Exclusive_EXCLUSIVE_NODE})
+	bad := w.submit(1000, &events.JobSpec{Name: "bad", Hold: true})
+	w.pass()
+	w.intent(1000, events.Verb_CANCEL, &events.Cancel{Targets: []*events.Target{{Job: bad}}})
+	w.pass()
+	later := w.now + hour
+	dependency := []*events.Dependency{{Kind: events.DependencyKind_AFTER_OK, Job: blocker}}
+	never := []*events.Dependency{{Kind: events.DependencyKind_AFTER_OK, Job: bad}, {Kind: events.DependencyKind_AFTER_OK, Job: blocker}}
+	array := &events.ArraySpec{Tasks: []uint64{6}, MaxRunning: 1}
+	var ids []uint32
+	specs := []struct {
+		spec *events.JobSpec
+		want events.Reason
+	}{
+		{&events.JobSpec{Hold: true, BeginUs: later, Dependencies: never, Partition: "down", TimeLimitS: 600, MinNodes: 2}, events.Reason_JOB_HELD_USER},
+		{&events.JobSpec{BeginUs: later, Dependencies: never, Partition: "down", TimeLimitS: 600, MinNodes: 2}, events.Reason_DEPENDENCY_NEVER_SATISFIED},
+		{&events.JobSpec{BeginUs: later, Dependencies: dependency, Partition: "down", TimeLimitS: 600, MinNodes: 2}, events.Reason_DEPENDENCY},
+		{&events.JobSpec{BeginUs: later, Partition: "down", TimeLimitS: 600, MinNodes: 2}, events.Reason_BEGIN_TIME},
+		{&events.JobSpec{Partition: "down", TimeLimitS: 600, MinNodes: 2}, events.Reason_PARTITION_DOWN_REASON},
+		{&events.JobSpec{Partition: "short", TimeLimitS: 600, MinNodes: 2}, events.Reason_PARTITION_TIME_LIMIT},
+		{&events.JobSpec{Partition: "short", TimeLimitS: 60, MinNodes: 2}, events.Reason_PARTITION_NODE_LIMIT},
+		{&events.JobSpec{Tasks: 1}, events.Reason_RESOURCES},
+		{&events.JobSpec{Tasks: 1, Array: array}, events.Reason_PRIORITY},
+	}
+	for _, s := range specs {
+		s.spec.Name = "j"
+		ids = append(ids, w.submit(1000, s.spec))
+	}
+	w.pass()
+	for i, s := range specs {
+		if got := w.reason(ids[i]); got != s.want {
+			t.Errorf("job %d waits for %s, want %s", i, got.Word(), s.want.Word())
+		}
+	}
+	// With room, the array's throttle is what its rest waits for.
+	w.exitAll(blocker, 0)
+	w.pass()
+	if got := w.reason(ids[len(ids)-1]); got != events.Reason_JOB_ARRAY_TASK_LIMIT {
+		t.Errorf("the rest of the array waits for %s", got.Word())
 	}
 }

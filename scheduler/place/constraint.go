@@ -1,9 +1,13 @@
 package place
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
+
+// ErrUnsupported is what a constraint fails with that is well formed and asks for what is not built.
+var ErrUnsupported = errors.New("not supported")
 
 // MaxConstraint is the longest constraint expression that is read, in bytes.
 const MaxConstraint = 1024
@@ -23,7 +27,8 @@ type Expr struct {
 	Left, Right *Expr
 }
 
-// ParseConstraint reads a constraint. Errors say what is wrong and where. Counts per feature (`a*2`) are refused.
+// ParseConstraint reads a constraint. Errors say what is wrong and where. Counts per feature (`a*2`) are
+// ErrUnsupported.
 func ParseConstraint(text string) (Constraint, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -166,7 +171,7 @@ func (p *constraintParser) term(depth int) ([]*Expr, error) {
 		return nil, p.wrong("a feature name cannot begin with %q", c)
 	}
 	if p.at < len(p.text) && p.text[p.at] == '*' {
-		return nil, p.wrong("a count of nodes per feature is not supported; submit the parts as jobs of their own")
+		return nil, fmt.Errorf("constraint %q, character %d: a count of nodes per feature is %w; submit the parts as jobs of their own", p.text, p.at+1, ErrUnsupported)
 	}
 	return out, nil
 }

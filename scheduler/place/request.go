@@ -1,6 +1,7 @@
 package place
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -174,6 +175,9 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 	}
 	var err error
 	if q.Constraint, err = ParseConstraint(spec.Constraint); err != nil {
+		if errors.Is(err, ErrUnsupported) {
+			return nil, problem(events.Code_UNSUPPORTED, "%s", err)
+		}
 		return nil, problem(events.Code_INVALID_FEATURE, "%s", err)
 	}
 	q.eligibleKey = q.makeEligibleKey()
