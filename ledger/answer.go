@@ -80,7 +80,7 @@ func (l *Ledger) answer(ctx context.Context, ask *rows.Ask, answer *rows.Answer)
 		if err != nil {
 			return err
 		}
-		return q.run(snap, ask, answer)
+		return q.run(snap, &l.open, ask, answer)
 	case *rows.Ask_Story:
 		return l.tell(ctx, snap, what.Story, answer)
 	case *rows.Ask_Usage:

@@ -52,10 +52,24 @@ func (t *tables) commit(seq uint64, at int64, how *pebble.WriteOptions) error {
 		return err
 	}
 	t.batch = t.db.NewBatch()
+	t.forgetEnded()
 	t.dirty, t.told, t.pending = t.dirty[:0], t.told[:0], 0
 	clear(t.usage)
 	t.forget()
 	return nil
+}
+
+// forgetEnded drops the records that have ended, which hardly ever change again.
+func (t *tables) forgetEnded() {
+	for _, r := range t.dirty {
+		job := r.row.Job
+		if r.row.EndUs != 0 && t.current[job] == r {
+			delete(t.current, job)
+			if c := t.stories[job]; c != nil && !c.dirty {
+				delete(t.stories, job)
+			}
+		}
+	}
 }
 
 // forget drops what is cached beyond what is worth keeping. Nothing is dirty here.

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	FS            vfs.FS       // nil: the disk
 	Log           *slog.Logger // nil: nothing is said
-	BatchChanges  int          // changes per batch while catching up; 0: 4096
+	BatchChanges  int          // changes per batch while catching up; 0: 16,384
 	SnapshotEvery uint64       // messages between snapshots of the fold; 0: 200,000
 	CacheBytes    int64        // of blocks; 0: 64 MiB
 	MinFreeBytes  uint64       // the follower pauses when the disk has less; 0: 64 MiB
@@ -61,6 +61,7 @@ type Ledger struct {
 
 	snappedSeq uint64 // as told to others
 	fetch      Fetcher
+	open       openQuestions
 }
 
 // Fetcher reads messages of the log for the stories that are told from them.
@@ -104,7 +105,7 @@ func Open(dir string, o Options) (*Ledger, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.BatchChanges == 0 {
-		o.BatchChanges = 4096
+		o.BatchChanges = 16384
 	}
 	if o.SnapshotEvery == 0 {
 		o.SnapshotEvery = 200_000

@@ -353,16 +353,8 @@ func (q *query) truncate(r *rows.JobRow, steps []*rows.StepRow) {
 }
 
 // run answers from a snapshot of the tables.
-func (q *query) run(db pebble.Reader, ask *rows.Ask, answer *rows.Answer) error {
-	var behind *recordKey
-	if len(ask.After) > 0 {
-		k, err := parseRecordKey(ask.After)
-		if err != nil || len(ask.After) != recordLen {
-			return fmt.Errorf("go on behind %x: that is no place in an answer", ask.After)
-		}
-		behind = &k
-	}
-	keys, err := q.candidates(db, behind)
+func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer *rows.Answer) error {
+	keys, err := q.keys(db, open, ask.After)
 	if err != nil {
 		return err
 	}
@@ -423,13 +415,28 @@ func (q *query) run(db pebble.Reader, ask *rows.Ask, answer *rows.Answer) error 
 		} else {
 			if n >= most || size > answerBytes && n > 0 {
 				// This record is told next time; the one before is complete, since this is another job.
-				answer.More = keys[i].before().append(nil)
+				answer.More = open.keep(keys[i].before(), keys[i:])
 				return nil
 			}
 			answer.Records = append(answer.Records, rec)
 		}
 	}
 	return nil
+}
+
+// keys are the records to look at: those that were found for the part before, if they are still known, or found again.
+func (q *query) keys(db pebble.Reader, open *openQuestions, more []byte) ([]recordKey, error) {
+	if len(more) == 0 {
+		return q.candidates(db, nil)
+	}
+	behind, err := parseRecordKey(more)
+	if err != nil || len(more) != moreLen {
+		return nil, fmt.Errorf("go on behind %x: that is no place in an answer", more)
+	}
+	if keys := open.take(more); keys != nil {
+		return keys, nil
+	}
+	return q.candidates(db, &behind)
 }
 
 // before is a key that the key lies behind.

@@ -237,3 +237,40 @@ func TestQuestionsAgainstAScan(t *testing.T) {
 		t.Fatal("nothing was ever found")
 	}
 }
+
+// More questions at once than are remembered: each answer is whole all the same.
+func TestManyOpenQuestions(t *testing.T) {
+	h := newHistory(t, 4)
+	h.wander(rand.New(rand.NewPCG(seedOf(t), 5)), 400)
+	l := open(t, vfs.NewMem(), Options{})
+	defer l.Close()
+	feed(t, l, h, uint64(len(h.log)), 20)
+	want := told(ask(t, l, &rows.Ask{What: &rows.Ask_Jobs{Jobs: &rows.AskJobs{Duplicates: true}}}))
+	asks := make([]*rows.Ask, 3*maxOpen)
+	whole := make([]*rows.Answer, len(asks))
+	for i := range asks {
+		asks[i] = &rows.Ask{Limit: uint32(3 + i), What: &rows.Ask_Jobs{Jobs: &rows.AskJobs{Duplicates: true}}}
+		whole[i] = &rows.Answer{}
+	}
+	for left := len(asks); left > 0; {
+		for i, q := range asks {
+			if q == nil {
+				continue
+			}
+			a := l.Answer(context.Background(), q)
+			if a.Error != "" {
+				t.Fatal(a.Error)
+			}
+			whole[i].Records = append(whole[i].Records, a.Records...)
+			if q.After = a.More; len(a.More) == 0 {
+				asks[i] = nil
+				left--
+			}
+		}
+	}
+	for i := range whole {
+		if got := told(whole[i]); got != want {
+			t.Fatalf("question %d\n got %s\nwant %s", i, got, want)
+		}
+	}
+}
