@@ -18,8 +18,9 @@ import (
 	"stint/cli/wire"
 )
 
-// Version is Stint's own; the commands with Slurm's names print that of the Slurm they speak.
-const Version = "0.1.0"
+// Version is Stint's own, which a release may set when it links; the commands with Slurm's names print that of the Slurm
+// they speak.
+var Version = "0.1.0"
 
 // Build is the version and, if the program knows it, the commit it was built from.
 func Build() string {

@@ -13,6 +13,7 @@ import (
 	"stint/cli/site"
 	"stint/cli/wire"
 	"stint/events"
+	"stint/executor"
 	"stint/executor/supervisor"
 	"stint/projections"
 )
@@ -106,6 +107,10 @@ func stopSupervisors(dir site.Dir, cluster *site.Cluster, kill bool) (left int) 
 		socket := supervisor.SocketPath(dir.Node(n))
 		if stopSupervisor(socket, mode) != nil && supervisorPid(socket) != 0 {
 			left++
+			continue
+		}
+		if err := executor.RemoveDevices(dir.Node(n)); err != nil {
+			fmt.Fprintf(os.Stderr, "stint: %v\n", err)
 		}
 	}
 	return left

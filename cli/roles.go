@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/user"
 	"time"
 
 	"stint/cli/agent"
@@ -61,6 +62,9 @@ func hostName() string {
 func (h *host) roles() []bus.Role {
 	out := []bus.Role{{Kind: bus.Admin}, {Kind: bus.Controller}, {Kind: bus.Ledger}, {Kind: bus.Service},
 		{Kind: bus.Agent, Name: events.Token(hostName())}}
+	if u, err := user.Current(); err == nil { // a service of whoever runs the cluster may subscribe to what becomes of jobs
+		out = append(out, bus.Role{Kind: bus.Service, Name: events.Token(u.Username)})
+	}
 	for _, n := range h.cluster.Nodes {
 		out = append(out, bus.Role{Kind: bus.Executor, Name: events.Token(n)})
 	}
@@ -204,7 +208,7 @@ func (h *host) runExecutor(ctx context.Context, node string) error {
 	return h.with(ctx, bus.Role{Kind: bus.Executor, Name: events.Token(node)}, nil, func(b bus.Bus) error {
 		return executor.Run(ctx, executor.Config{
 			Node: node, Bus: b, StateDir: h.dir.Node(node), Virtual: h.cluster.Virtual,
-			SupervisorSocket: supervisor.SocketPath(h.dir.Node(node)), Version: Build(), Log: h.log.With("node", node),
+			SupervisorSocket: supervisor.SocketPath(h.dir.Node(node)), SlurmConf: h.cluster.ConfFile, GPUHelper: besides("stint-nvml"), Version: Build(), Log: h.log.With("node", node),
 		})
 	})
 }

@@ -255,7 +255,7 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 		socket := supervisor.SocketPath(u.dir.Node(n))
 		u.spawn(&front, frontCtx, &child{
 			name: "supervisor:" + n, args: u.args("supervisor", "--node", n), log: u.dir.Log("supervisor-" + events.Token(n)), outlives: true,
-			adopt: func() int { return supervisorPid(socket) },
+			adopt: func() int { return u.adopt(n, socket) },
 		})
 		u.spawn(&front, frontCtx, &child{name: "executor:" + n, args: u.args("executor", "--node", n), log: u.dir.Log("executor-" + events.Token(n))})
 	}
@@ -428,6 +428,43 @@ func supervisorPid(socket string) int {
 	l, err := c.List(ctx)
 	if err != nil {
 		return 0
+	}
+	return int(l.Pid)
+}
+
+// adopt looks for the supervisor that an earlier run left alive. One of another version becomes this program in place: it
+// stays the same process, and its steps stay its children.
+func (u *upper) adopt(node, socket string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := supervisor.Dial(ctx, socket)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	l, err := c.List(ctx)
+	if err != nil {
+		return 0
+	}
+	if l.Version == Build() {
+		return int(l.Pid)
+	}
+	self, err := os.Executable()
+	if err == nil {
+		err = c.Upgrade(ctx, self)
+	}
+	if err == nil {
+		err = poll(ctx, func() error {
+			if supervisorPid(socket) != int(l.Pid) {
+				return errors.New("it does not answer again")
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		u.log.Error("a supervisor could not be upgraded in place, and goes on as it was", "node", node, "version", l.Version, "error", err)
+	} else {
+		u.log.Info("a supervisor was upgraded in place", "node", node, "pid", l.Pid, "from", l.Version, "to", Build())
 	}
 	return int(l.Pid)
 }

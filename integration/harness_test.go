@@ -206,6 +206,8 @@ func (c *cluster) processes() map[string]int {
 	return s.Processes.Children
 }
 
+func itoa(n int) string { return strconv.Itoa(n) }
+
 func number(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(s))
