@@ -31,7 +31,8 @@ type World struct {
 	Users   Users
 	Wait    func(time.Duration) time.Time // lets time pass and returns what time it is then
 
-	conn *wire.Conn
+	conn   *wire.Conn
+	called []string // the command line
 }
 
 // Process is the world of this process.
@@ -120,6 +121,7 @@ func Run(name string, args []string, w *World) int {
 		fmt.Fprintf(w.Stderr, "stint: there is no command %s\n", name)
 		return 1
 	}
+	w.called = append([]string{name}, args...)
 	return c.run(args, w)
 }
 

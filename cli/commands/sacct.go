@@ -34,7 +34,7 @@ func sacct(args []string, w *World) int {
 		return w.complain("sacct", errors.New("Invalid user id: "+name))
 	}
 	context := &format.AccountContext{Context: w.context("", q.Unit == tres.Plain), Unit: q.Unit}
-	if q.Clusters != "" || columns.Has("Cluster") {
+	if q.Clusters != "" || q.JSON || columns.Has("Cluster") {
 		info, err := w.config("sacct")
 		if err != nil {
 			return w.unmet("sacct", err)
@@ -45,7 +45,30 @@ func sacct(args []string, w *World) int {
 			q.Ask = nil
 		}
 	}
+	if q.JSON {
+		return sacctJSON(q, w, context)
+	}
 	return sacctPrint(q, w, columns, context)
+}
+
+// sacctJSON prints the records for programs, part by part.
+func sacctJSON(q *slurm.Sacct, w *World, context *format.AccountContext) int {
+	out := newJSON(w, "jobs")
+	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
+	for q.Ask != nil {
+		a, err := w.account("sacct", ask)
+		if err != nil {
+			return w.unmet("sacct", err)
+		}
+		for _, r := range a.Records {
+			out.add(format.RecordJSON(r, context))
+		}
+		if len(a.More) == 0 {
+			break
+		}
+		ask.After = a.More
+	}
+	return out.end(context.Cluster, false)
 }
 
 // sacctPrint prints the records part by part, as the ledger hands them out: there may be more of them than memory.

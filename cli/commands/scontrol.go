@@ -42,6 +42,9 @@ func scontrol(args []string, w *World) int {
 			return w.complain("scontrol", err)
 		}
 	}
+	if s.JSON && s.Verb != "show" {
+		return w.complain("scontrol", fmt.Errorf("scontrol %s --json is not supported by Stint yet", s.Verb))
+	}
 	switch s.Verb {
 	case "show":
 		return scontrolShow(s, w)

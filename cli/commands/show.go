@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,17 @@ import (
 
 // scontrolShow prints records.
 func scontrolShow(s *slurm.Scontrol, w *World) int {
+	switch s.Entity {
+	case "job", "node", "partition":
+	case "licenses", "reservation":
+		if s.JSON {
+			return scontrolJSON(w, s.Entity, false, 0, nil)
+		}
+	default:
+		if s.JSON {
+			return w.complain("scontrol", fmt.Errorf("scontrol show %s --json is not supported by Stint yet", s.Entity))
+		}
+	}
 	switch s.Entity {
 	case "hostnames", "hostlist", "hostlistsorted":
 		return showHosts(s, w)
@@ -89,6 +101,14 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 	c := w.context("", false)
 	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false, false)
 	slices.SortStableFunc(rows, recordOrder)
+	if s.JSON {
+		if len(targets) > 0 {
+			rows = narrowed(rows, targets)
+		}
+		if len(targets) == 0 || len(rows) > 0 {
+			return scontrolJSON(w, "jobs", true, len(rows), func(i int) any { return rows[i].JSON() })
+		}
+	}
 	out := bufio.NewWriterSize(w.Stdout, 64<<10)
 	defer out.Flush()
 	if len(targets) == 0 {
@@ -172,6 +192,9 @@ func showNodes(s *slurm.Scontrol, w *World) int {
 	}
 	answer := a.GetNodes()
 	c := &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name}
+	if s.JSON {
+		return nodesJSON(s, w, answer, c)
+	}
 	out := bufio.NewWriterSize(w.Stdout, 64<<10)
 	defer out.Flush()
 	if s.Entity == "partition" {
@@ -203,6 +226,49 @@ func showNodes(s *slurm.Scontrol, w *World) int {
 		}
 	}
 	return code
+}
+
+// scontrolJSON prints records for programs.
+func scontrolJSON(w *World, key string, queue bool, n int, record func(int) any) int {
+	info, err := w.config("scontrol")
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	if key == "reservation" {
+		key = "reservations"
+	}
+	return printJSON(w, key, info.GetConfig().GetCluster(), queue, n, record)
+}
+
+func nodesJSON(s *slurm.Scontrol, w *World, answer *projections.AnswerNodes, c *format.NodeContext) int {
+	wanted := map[string]bool{}
+	for _, word := range s.IDs {
+		names, err := hostlist.Expand(word, hostlist.MaxHosts)
+		if err != nil {
+			return w.complain("scontrol", err)
+		}
+		for _, name := range names {
+			wanted[name] = true
+		}
+	}
+	key := s.Entity + "s"
+	var records []any
+	for _, n := range answer.GetNodes() {
+		if s.Entity == "node" && (len(s.IDs) == 0 || wanted[n.GetName()]) {
+			records = append(records, format.NodeJSON(n, c))
+			delete(wanted, n.GetName())
+		}
+	}
+	for _, p := range answer.GetPartitions() {
+		if s.Entity == "partition" && (len(s.IDs) == 0 && (s.All || !p.GetHidden()) || wanted[p.GetName()]) {
+			records = append(records, format.PartitionJSON(p, answer.GetNodes(), c))
+			delete(wanted, p.GetName())
+		}
+	}
+	if len(wanted) > 0 {
+		return w.complain("scontrol", fmt.Errorf("there is no %s %s", s.Entity, strings.Join(slices.Sorted(maps.Keys(wanted)), ",")))
+	}
+	return printJSON(w, key, c.Cluster, false, len(records), func(i int) any { return records[i] })
 }
 
 func showPartitions(s *slurm.Scontrol, out io.Writer, answer *projections.AnswerNodes, c *format.NodeContext) int {

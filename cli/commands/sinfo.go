@@ -37,6 +37,9 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 	if err := w.other(q.Clusters, cluster); err != nil {
 		return w.complain("sinfo", err)
 	}
+	if q.JSON {
+		return sinfoJSON(q, w, answer)
+	}
 	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}
 	l := layout(w, "sinfo", format.SinfoFields, how)
 	c := &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name}
@@ -56,4 +59,16 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 		return w.complain("sinfo", wrong)
 	}
 	return code
+}
+
+// jsonAlike is the columns in which nodes of one record of --json are alike.
+const jsonAlike = "%R %T %G %f %E %H %c %m %d %w %z"
+
+func sinfoJSON(q *slurm.Sinfo, w *World, answer *projections.AnswerNodes) int {
+	cluster := answer.GetConfig().GetCluster()
+	exact := *q
+	exact.Exact = true
+	l, _ := format.SinfoFields.ByLetter(jsonAlike)
+	groups := format.Groups(&exact, l, answer, &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name})
+	return printJSON(w, "sinfo", cluster, false, len(groups), func(i int) any { return groups[i].JSON(answer.GetNodes()) })
 }

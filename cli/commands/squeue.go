@@ -35,7 +35,7 @@ func squeue(args []string, w *World) int {
 func squeueOnce(q *slurm.Squeue, w *World) int {
 	ask := &projections.AskJobs{
 		Users: q.Users, Partitions: q.Partitions, Accounts: q.Accounts, Names: q.Names, Nodes: q.Nodes, Qos: q.QOS,
-		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: q.Format == "" && q.Fields == "",
+		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: q.Format == "" && q.Fields == "" && !q.JSON,
 	}
 	if q.States.Completing {
 		ask.States = nil // shown tells them apart
@@ -84,6 +84,9 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	}
 	if q.Verbose > 0 {
 		fmt.Fprintf(w.Stderr, "squeue: %d records, current to message %d of the log\n", len(rows), a.Seq)
+	}
+	if q.JSON {
+		return printJSON(w, "jobs", config.GetCluster(), true, len(rows), func(i int) any { return rows[i].JSON() })
 	}
 	if q.Clusters != "" {
 		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", config.GetCluster())

@@ -108,6 +108,25 @@ func seconds[R any](field func(*R) *int) func(*R, Given) error {
 	}
 }
 
+// JSONVersion is the one shape of --json that is written: that of this version of Slurm's data_parser.
+const JSONVersion = "v0.0.42"
+
+// asJSON is the effect of --json, with the version of its shape or without; `list` says which there are.
+func asJSON[R any](fields func(*R) (json *bool, print *string)) func(*R, Given) error {
+	return func(r *R, g Given) error {
+		json, print := fields(r)
+		switch strings.TrimPrefix(g.Value, "data_parser/") {
+		case "", JSONVersion:
+			*json = true
+		case "list":
+			*print = "Possible data_parser plugins:\ndata_parser/" + JSONVersion + "\n"
+		default:
+			return refusal("--json=%s is not supported by Stint yet; it writes the shape of %s", clip(g.Value), JSONVersion)
+		}
+		return nil
+	}
+}
+
 func counter[R any](field func(*R) *int) func(*R, Given) error {
 	return func(r *R, g Given) error {
 		*field(r)++

@@ -45,7 +45,8 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"helpreason", 0, None, T3, 0, 0, "", "helpreason", "", "show the names of reasons"},
 	{"helpstate", 0, None, T3, 0, 0, "", "helpstate", "", "show the names of states"},
 	{"jobs", 'j', Required, T1, 0, 0, "", "jobs", "IDS", "these jobs, tasks or steps"},
-	{"json", 0, Optional, T1, 0, 0, "", "", "", ""},
+	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"json", 0, Optional, T1, 0, 2205, "", "", "", ""}, // of another shape then
 	{"local", 0, None, T2, 0, 0, "SACCT_LOCAL", "local", "", "this cluster only"},
 	{"long", 'l', None, T1, 0, 0, "", "long", "", "many columns"},
 	{"name", 0, Required, T1, 0, 0, "", "name", "NAMES", "jobs of these names"},
@@ -79,6 +80,7 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 
 // Sacct is what a call of sacct asks for.
 type Sacct struct {
+	JSON      bool   // --json
 	Print     string // not empty: print it and exit with 0
 	Ask       *rows.AskJobs
 	AllUsers  bool // -a; otherwise Ask.Users holds at least the caller, unless root calls
@@ -126,6 +128,7 @@ func namesOrNumbers(names func(*rows.AskJobs) *[]string, numbers func(*rows.AskJ
 }
 
 var sacctEffects = map[string]func(*Sacct, Given) error{
+	"json":        asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
 	"accounts":    askList(func(a *rows.AskJobs) *[]string { return &a.Accounts }),
 	"local":       doneHere[Sacct],
 	"allocations": on(func(s *Sacct) *bool { return &s.Ask.Allocations }),

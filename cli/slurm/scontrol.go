@@ -17,7 +17,7 @@ var ScontrolTable = Table{Command: "scontrol", Usage: "[OPTIONS...] COMMAND [ARG
 	{"future", 'F', None, T2, 0, 0, "SCONTROL_FUTURE", "", "", ""},
 	{"help", 'h', None, T1, 0, 0, "", "help", "", "show this help"},
 	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no hidden partitions"},
-	{"json", 0, Optional, T1, 2302, 0, "", "", "", ""},
+	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
 	{"local", 0, None, T2, 0, 0, "SCONTROL_LOCAL", "local", "", "this cluster only"},
 	{"oneliner", 'o', None, T1, 0, 0, "", "oneliner", "", "one line for each record"},
 	{"quiet", 'Q', None, T1, 0, 0, "", "quiet", "", "print errors only"},
@@ -32,6 +32,7 @@ var ScontrolTable = Table{Command: "scontrol", Usage: "[OPTIONS...] COMMAND [ARG
 
 // Scontrol is what a call of scontrol asks for: one command with what belongs to it.
 type Scontrol struct {
+	JSON     bool   // --json
 	Print    string // not empty: print it and exit with 0
 	Verb     string // empty: commands are read from standard input; show, hold, uhold, release, requeue, requeuehold, suspend, resume, update, ping, version, completing, reconfigure, wait_job, write
 	Entity   string // of show: job, node, partition, config, hostnames, hostlist, hostlistsorted, step, licenses, reservation, …; of write: batch_script
@@ -50,6 +51,7 @@ type Scontrol struct {
 }
 
 var scontrolEffects = map[string]func(*Scontrol, Given) error{
+	"json":     asJSON(func(s *Scontrol) (*bool, *string) { return &s.JSON, &s.Print }),
 	"all":      func(s *Scontrol, g Given) error { s.All, s.Hide = true, false; return nil },
 	"hide":     func(s *Scontrol, g Given) error { s.All, s.Hide = false, true; return nil },
 	"clusters": word(func(s *Scontrol) *string { return &s.Clusters }),

@@ -21,7 +21,8 @@ var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Optio
 	{"helpstate", 0, None, T3, 0, 0, "", "helpstate", "", "show the names of states"},
 	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no hidden partitions"},
 	{"iterate", 'i', Required, T1, 0, 0, "", "iterate", "SECONDS", "again and again"},
-	{"json", 0, Optional, T1, 0, 0, "", "", "", ""},
+	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"json", 0, Optional, T1, 0, 2205, "", "", "", ""}, // of another shape then
 	{"list-reasons", 'R', None, T1, 0, 0, "", "list-reasons", "", "why nodes are down, drained or failing"},
 	{"local", 0, None, T2, 0, 0, "SINFO_LOCAL", "local", "", "this cluster only"},
 	{"long", 'l', None, T1, 0, 0, "", "long", "", "more columns"},
@@ -44,6 +45,7 @@ var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Optio
 
 // Sinfo is what a call of sinfo asks for.
 type Sinfo struct {
+	JSON       bool
 	Print      string // not empty: print it and exit with 0
 	Nodes      string // hostlist
 	Partitions []string
@@ -69,6 +71,7 @@ var NodeStateNames = strings.Fields(`ALLOCATED BLOCKED CLOUD COMPLETING DOWN DRA
 	NO_RESPOND NPC PERFCTRS PLANNED POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN REBOOT_ISSUED REBOOT_REQUESTED RESERVED UNKNOWN`)
 
 var sinfoEffects = map[string]func(*Sinfo, Given) error{
+	"json":         asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
 	"all":          func(s *Sinfo, g Given) error { s.All, s.Hide = true, false; return nil },
 	"hide":         func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
 	"clusters":     word(func(s *Sinfo) *string { return &s.Clusters }),

@@ -1,0 +1,51 @@
+package commands
+
+import (
+	"bufio"
+
+	"stint/cli/slurm/format"
+)
+
+// printJSON prints an answer as JSON: records under a key as they are made, and what is said of the answer. queue: it is
+// about the queue, whose answers also say when it last changed.
+func printJSON(w *World, key, cluster string, queue bool, n int, record func(int) any) int {
+	j := newJSON(w, key)
+	for i := range n {
+		j.add(record(i))
+	}
+	return j.end(cluster, queue)
+}
+
+// jsonPrinter is an answer being printed.
+type jsonPrinter struct {
+	w   *World
+	out *bufio.Writer
+	any bool
+}
+
+func newJSON(w *World, key string) *jsonPrinter {
+	j := &jsonPrinter{w: w, out: bufio.NewWriterSize(w.Stdout, 64<<10)}
+	j.out.WriteString("{\n  \"" + key + "\": [")
+	return j
+}
+
+func (j *jsonPrinter) add(record any) {
+	if j.any {
+		j.out.WriteByte(',')
+	}
+	j.any = true
+	j.out.WriteString("\n    " + format.JSON(record, 2))
+}
+
+func (j *jsonPrinter) end(cluster string, queue bool) int {
+	if j.any {
+		j.out.WriteString("\n  ")
+	}
+	j.out.WriteString("]" + format.JSONTail(format.JSONMeta{
+		Command: j.w.called, User: j.w.user(), Cluster: cluster, Release: j.w.Release(),
+	}, j.w.Now.UnixMicro(), queue))
+	if err := j.out.Flush(); err != nil {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,177 @@
+package format
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"stint/cli/slurm"
+	"stint/events"
+	"stint/events/tres"
+)
+
+// pair is one member of an object, object its members in their order.
+type (
+	pair struct {
+		key   string
+		value any
+	}
+	object []pair
+	list   []any
+)
+
+// JSON writes a value with two blanks for each level, as the commands do. depth is the level it stands on.
+func JSON(value any, depth int) string {
+	var b strings.Builder
+	writeJSON(&b, value, depth)
+	return b.String()
+}
+
+func writeJSON(b *strings.Builder, value any, depth int) {
+	indent := func(n int) {
+		b.WriteByte('\n')
+		for range n {
+			b.WriteString("  ")
+		}
+	}
+	switch v := value.(type) {
+	case object:
+		if len(v) == 0 {
+			b.WriteString("{}")
+			return
+		}
+		b.WriteByte('{')
+		for i, p := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			indent(depth + 1)
+			b.WriteString(strconv.Quote(p.key) + ": ")
+			writeJSON(b, p.value, depth+1)
+		}
+		indent(depth)
+		b.WriteByte('}')
+	case list:
+		if len(v) == 0 {
+			b.WriteString("[]")
+			return
+		}
+		b.WriteByte('[')
+		for i, x := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			indent(depth + 1)
+			writeJSON(b, x, depth+1)
+		}
+		indent(depth)
+		b.WriteByte(']')
+	case []string:
+		l := make(list, len(v))
+		for i, s := range v {
+			l[i] = s
+		}
+		writeJSON(b, l, depth)
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = []byte("null")
+		}
+		b.Write(text)
+	}
+}
+
+// number is a number that might be unset or infinite, as the parser has them.
+func number[N int | int64 | uint32 | uint64 | float64](n N) object {
+	return object{{"set", true}, {"infinite", false}, {"number", n}}
+}
+
+func unset() object { return object{{"set", false}, {"infinite", false}, {"number", 0}} }
+
+// given is a number that is unset when it is 0.
+func given[N int | int64 | uint32 | uint64](n N) object {
+	if n == 0 {
+		return unset()
+	}
+	return number(n)
+}
+
+// limit is a count or a time that may be unlimited.
+func limitNumber(n uint32) object {
+	if n == events.Unlimited {
+		return object{{"set", false}, {"infinite", true}, {"number", 0}}
+	}
+	return number(n)
+}
+
+// minutes is a time limit.
+func minutes(seconds uint32) object {
+	if seconds == events.Unlimited {
+		return limitNumber(seconds)
+	}
+	return number((seconds + 59) / 60)
+}
+
+// moment is a time in seconds since 1970, 0 if it has not come.
+func moment(us int64) object { return number(us / 1e6) }
+
+// exitStatus is how a job or a step ended.
+func exitStatus(pending bool, code, signal uint32) object {
+	status, id, name := "SUCCESS", unset(), ""
+	switch {
+	case pending:
+		status = "PENDING"
+	case signal != 0:
+		status, id, name = "SIGNALED", number(signal), slurm.SignalName(int32(signal))
+	case code != 0:
+		status = "ERROR"
+	}
+	return object{{"status", []string{status}}, {"return_code", number(code)}, {"signal", object{{"id", id}, {"name", name}}}}
+}
+
+// tresNumbers are the fixed numbers of trackable resources; gres are numbered from 1001 in their order.
+var tresNumbers = map[string]int{"cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5, "fs/disk": 6, "vmem": 7, "pages": 8}
+
+func tresList(l tres.List) list {
+	out := list{}
+	gres := 1000
+	for _, t := range l {
+		kind, name, _ := strings.Cut(t.Name, "/")
+		id := tresNumbers[t.Name]
+		if id == 0 {
+			gres++
+			id = gres
+		}
+		out = append(out, object{{"type", kind}, {"name", name}, {"id", id}, {"count", t.Count}})
+	}
+	return out
+}
+
+// JSONMeta is what every answer says of itself: who asked what of which cluster, and the version emulated.
+type JSONMeta struct {
+	Command []string // as it was called
+	User    string
+	Group   string
+	Source  string // terminal
+	Cluster string
+	Release slurm.Release
+}
+
+// JSONTail is what stands behind the records in every answer: members, each with its key, beginning with a comma.
+func JSONTail(m JSONMeta, nowUs int64, queue bool) string {
+	version := strings.TrimPrefix(m.Release.Version(), "slurm ")
+	parts := strings.SplitN(version, ".", 3)
+	var o object
+	if queue {
+		o = append(o, pair{"last_backfill", moment(nowUs)}, pair{"last_update", moment(nowUs)})
+	}
+	o = append(o,
+		pair{"meta", object{
+			{"plugin", object{{"type", ""}, {"name", ""}, {"data_parser", "data_parser/" + slurm.JSONVersion}, {"accounting_storage", "accounting_storage/slurmdbd"}}},
+			{"client", object{{"source", m.Source}, {"user", m.User}, {"group", m.Group}}},
+			{"command", m.Command},
+			{"slurm", object{{"version", object{{"major", parts[0]}, {"micro", parts[2]}, {"minor", parts[1]}}}, {"release", version}, {"cluster", m.Cluster}}},
+		}},
+		pair{"errors", list{}}, pair{"warnings", list{}})
+	return "," + strings.TrimPrefix(JSON(o, 0), "{") + "\n"
+}
