@@ -45,6 +45,17 @@ func BenchmarkPassOver50kPending(b *testing.B) {
 	}
 }
 
+// BenchmarkPassOver50kDifferent is a queue in which no two jobs ask for the same, so that no memo of shapes helps.
+func BenchmarkPassOver50kDifferent(b *testing.B) {
+	w := queueOf(b, 1000, 0)
+	w.c.Config().MaxJobCount = 100_000
+	for i := range 50_000 {
+		w.submit(1000, &events.JobSpec{Name: "job", Tasks: uint32(1 + i%64), CpusPerTask: uint32(1 + i%3), MemPerCpuMib: uint64(100 + i), TimeLimitS: uint32(600 + i)})
+	}
+	w.pass()
+	w.bench(b)
+}
+
 // BenchmarkPlacing is a pass that fills an idle cluster of 1000 nodes from a queue.
 func BenchmarkPlacing(b *testing.B) {
 	w := queueOf(b, 1000, 5_000)

@@ -106,8 +106,12 @@ func (p *pass) say(f *events.Fact) string {
 	return why
 }
 
-// wake asks for another pass at a time that lies ahead.
+// wake asks for another pass at a time that lies ahead, in a day at the latest: who waits for it need not count in years.
 func (p *pass) wake(at int64) {
+	if at >= place.Forever {
+		return
+	}
+	at = min(at, p.now+24*3600*second)
 	if at > p.now && (p.next == 0 || at < p.next) {
 		p.next = at
 	}

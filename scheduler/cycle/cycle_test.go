@@ -186,3 +186,18 @@ func TestReasonsHaveAnOrder(t *testing.T) {
 		t.Errorf("the rest of the array waits for %s", got.Word())
 	}
 }
+
+func TestTheNextPassIsNeverFarAway(t *testing.T) {
+	w := newWorld(t, four())
+	w.c.Config().Partitions[0].MaxTimeS = events.Unlimited
+	w.submit(1000, &events.JobSpec{Name: "endless", TimeLimitS: events.Unlimited})
+	w.pass()
+	if w.last.next != 0 {
+		t.Errorf("with a job that nothing ends the next pass is in %d s", (w.last.next-w.now)/second)
+	}
+	w.submit(1000, &events.JobSpec{Name: "someday", BeginUs: w.now + 10_000*hour})
+	w.pass()
+	if w.last.next != w.now+24*hour {
+		t.Errorf("with a job that begins in a year the next pass is in %d s", (w.last.next-w.now)/second)
+	}
+}

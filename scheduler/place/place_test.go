@@ -31,7 +31,7 @@ func (f *fake) PartitionNodes(name string) []*projections.Node {
 
 // randomCluster is up to six nodes, some of them partly or wholly used, some out of service.
 func randomCluster(r *rand.Rand) *fake {
-	f := &fake{cfg: &events.Config{SelectCore: r.IntN(3) > 0, SelectMemory: r.IntN(4) > 0, Partitions: []*events.PartitionDef{{Name: "p", MaxNodes: events.Unlimited}}}}
+	f := &fake{cfg: &events.Config{SelectCore: r.IntN(3) > 0, SelectMemory: r.IntN(4) > 0, Partitions: []*events.PartitionDef{{Name: "p", MaxNodes: events.Unlimited, Lln: r.IntN(6) == 0}}}}
 	for i := range 1 + r.IntN(6) {
 		def := &events.NodeDef{Names: fmt.Sprintf("n%d", i+1), Sockets: 1, ThreadsPerCore: uint32(1 + r.IntN(2)), CoresPerSocket: uint32(1 + r.IntN(6)),
 			MemoryMib: uint64(1000 * (1 + r.IntN(4))), Weight: uint32(1 + r.IntN(2))}

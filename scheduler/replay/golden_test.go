@@ -70,3 +70,23 @@ func TestRecordedLogsAreReadAsWritten(t *testing.T) {
 		t.Error("a log that was cut off is read without an error")
 	}
 }
+
+func FuzzRecorded(f *testing.F) {
+	var file bytes.Buffer
+	for seq := range uint64(3) {
+		if err := Record(&file, Message{Seq: seq + 1, At: 5, Subject: "ev.sched", Data: []byte("data")}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(file.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n := 0
+		err := Recorded(bytes.NewReader(data))(t.Context(), func(m Message) error {
+			n += len(m.Subject) + len(m.Data)
+			return nil
+		})
+		if n > len(data) {
+			t.Fatalf("%d bytes read from %d (%v)", n, len(data), err)
+		}
+	})
+}
