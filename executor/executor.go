@@ -44,8 +44,9 @@ type executor struct {
 	slots chan struct{} // launches under way
 
 	mu        sync.Mutex
-	least     uint64 // an answer must know this sequence
-	seen      uint64 // sequence of the last answer
+	least     uint64    // an answer must know this sequence
+	seen      uint64    // sequence of the last answer
+	heard     time.Time // when that came
 	config    *events.Config
 	configSeq uint64
 	hardware  *hardware
@@ -97,7 +98,7 @@ func newExecutor(conf Config) (*executor, error) {
 	if err := os.MkdirAll(conf.StateDir, 0o711); err != nil {
 		return nil, err
 	}
-	e := &executor{conf: conf, log: conf.Log, boot: boot, start: time.Now(), blobs: &blobs{bus: conf.Bus.Blobs()},
+	e := &executor{heard: time.Now(), conf: conf, log: conf.Log, boot: boot, start: time.Now(), blobs: &blobs{bus: conf.Bus.Blobs()},
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, launchesAtOnce), steps: map[key]*step{}}
 	e.samples.init()
 	e.report = newReport(conf.Bus.Events(), conf.Node, boot, e.log)
@@ -179,7 +180,7 @@ func (e *executor) atLeast(seq uint64) {
 	e.mu.Unlock()
 }
 
-// beat gives signs of life. It does nothing else, so that a question that is not answered does not make the node look dead.
+// beat gives signs of life, whether or not questions are answered, and watches for the time when none has been for too long.
 func (e *executor) beat(ctx context.Context) error {
 	t := time.NewTicker(e.conf.Beat)
 	defer t.Stop()
@@ -188,6 +189,7 @@ func (e *executor) beat(ctx context.Context) error {
 			e.log.Debug("a beat was not sent", "error", err)
 		}
 		e.poke()
+		e.fence(ctx, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -228,6 +230,9 @@ func (e *executor) askAgain(ctx context.Context) error {
 			e.log.Info("what should run here is known again")
 		}
 		silent, pause = false, askPause
+		e.mu.Lock()
+		e.heard = time.Now()
+		e.mu.Unlock()
 		e.reconcile(ctx, a.seq, a.answer)
 	}
 }

@@ -335,6 +335,36 @@ func TestVoidRunIsEnded(t *testing.T) {
 	})
 }
 
+// A node that is cut off ends what may run elsewhere before it is taken for lost, if the site says so, and nothing else.
+func TestSelfFence(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.config.SelfFence, c.config.NodeTimeoutS, c.config.KillWaitS = true, 4, 1
+	c.wish(0, events.Verb_CONFIGURE, c.config)
+	may := c.submit("echo $$ > may; sleep 1000", func(s *events.JobSpec) { s.Requeue = events.Choice_CHOICE_YES })
+	not := c.submit("echo $$ > not; while [ ! -e go ]; do sleep 0.02; done", func(s *events.JobSpec) { s.Requeue = events.Choice_CHOICE_NO })
+	c.line("may")
+	c.line("not")
+	c.running(may)
+	c.running(not)
+	c.deaf.Store(true)
+	since := time.Now()
+	c.await("the one that may run elsewhere is ended", func() bool { return len(c.list("n1").GetExited()) == 1 })
+	if d := time.Since(since); d < 2*time.Second-200*time.Millisecond {
+		t.Errorf("it was ended after %s", d)
+	}
+	if l := c.list("n1"); len(l.Running) != 1 || l.Running[0].Started.Key.Job != uint64(not) || l.Running[0].Cause != supervisor.Cause_NOBODY {
+		t.Errorf("left: %v", l.Running)
+	}
+	c.deaf.Store(false)
+	if err := os.WriteFile(filepath.Join(c.dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if j := c.ended(not); j.State != events.JobState_COMPLETED {
+		t.Errorf("%v", j)
+	}
+	c.wish(uint32(os.Geteuid()), events.Verb_CANCEL, &events.Cancel{Targets: []*events.Target{{Job: may}}})
+}
+
 func TestUsageIsPublished(t *testing.T) {
 	c := newCluster(t, "n1")
 	id := c.submit("echo r > ready; while [ ! -e go ]; do sleep 0.02; done")

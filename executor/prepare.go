@@ -118,6 +118,9 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 		l.Env = append(l.Env, []byte(v))
 	}
 	for _, r := range spec.GetRlimits() {
+		if config.GetPropagateNone() {
+			break // PropagateResourceLimits=NONE: those of the node
+		}
 		l.Rlimits = append(l.Rlimits, &supervisor.Rlimit{Resource: r.GetResource(), Soft: r.GetSoft(), Hard: r.GetHard()})
 	}
 	appends := spec.GetAppend() || config.GetJobFileAppend() && !spec.GetTruncate()

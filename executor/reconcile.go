@@ -126,6 +126,7 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 	job := r.GetJob()
 	k := key{job.GetId(), job.GetRun(), supervisor.StepBatch}
 	st := e.stepOf(k)
+	st.requeue = job.GetSpec().GetRequeue() == events.Choice_CHOICE_YES
 	if job.GetAllocation().FirstNode() != e.conf.Node {
 		return e.followOthers(seq, job, rn, st)
 	}
@@ -352,6 +353,36 @@ func (e *executor) acknowledge(seq uint64, listed map[[2]uint32]bool) []func(con
 		}
 		e.mu.Unlock()
 	}}
+}
+
+// fence ends what may be run again elsewhere, when nobody has been heard for so long that this node is about to be taken
+// for lost: then its jobs do not run twice at a time. Only where the site asks for it (SelfFence).
+func (e *executor) fence(ctx context.Context, now time.Time) {
+	e.mu.Lock()
+	config, silence := e.config, now.Sub(e.heard)
+	if !config.GetSelfFence() || config.GetNodeTimeoutS() == 0 {
+		e.mu.Unlock()
+		return
+	}
+	// Soon enough for SIGKILL to have come, and a tenth of the time for clocks and beats.
+	timeout := time.Duration(config.GetNodeTimeoutS()) * time.Second
+	if silence < max(timeout/2, timeout-timeout/10-time.Duration(config.GetKillWaitS())*time.Second) {
+		e.mu.Unlock()
+		return
+	}
+	var acts []func(context.Context)
+	for _, st := range e.steps {
+		if st.requeue && st.started != nil && st.exited == nil && !st.own && !st.stopping {
+			e.log.Warn("this node is cut off; a job that may run elsewhere is ended here", "step", st.key.String(), "silence", silence)
+			acts = append(acts, e.end(st, supervisor.Cause_NODE_FAILED, int64(config.GetKillWaitS())*1000)...)
+		}
+	}
+	e.mu.Unlock()
+	for _, act := range acts {
+		actx, cancel := context.WithTimeout(ctx, askPatience)
+		act(actx)
+		cancel()
+	}
 }
 
 // wanted is a run that is to be started, with what was known when that was decided.

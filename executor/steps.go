@@ -44,6 +44,7 @@ type step struct {
 	suspended bool  // it has been told to stand still
 	limitMs   int64 // of the limit it was told last
 	limitSet  bool
+	requeue   bool   // its job may be run again elsewhere
 	signal    uint32 // number of the last order to signal that was passed on
 }
 

@@ -104,6 +104,50 @@ func (g *groups) Find(name string) (Confinement, error) {
 	return &group1{groups: g, group: group}, nil
 }
 
+// endStrays ends what is in groups of the tree that nobody claims, as a lost journal leaves them behind, and removes
+// them. It returns the names of those that had processes.
+func (g *groups) endStrays(claimed map[string]bool) (found []string, err error) {
+	entries, err := g.tree.List()
+	if err != nil {
+		return nil, err
+	}
+	kept := map[uint64]bool{}
+	var errs []error
+	remove := func(job uint64, step string) {
+		group, err := g.tree.Find(job, step)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			err = group.Kill(ctx)
+			cancel()
+		}
+		if err == nil {
+			err = group.Remove()
+		}
+		errs = append(errs, err)
+	}
+	for _, e := range entries {
+		switch name := fmt.Sprintf("job_%d/step_%s", e.Job, e.Step); {
+		case e.Step == "":
+		case claimed[name]:
+			kept[e.Job] = true
+		default:
+			if len(e.PIDs) > 0 {
+				found = append(found, name)
+			}
+			remove(e.Job, e.Step)
+		}
+	}
+	for _, e := range entries {
+		if e.Step == "" && !kept[e.Job] {
+			remove(e.Job, "")
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
 func devices(texts []string) ([]cgroup.Device, error) {
 	out := make([]cgroup.Device, len(texts))
 	for i, t := range texts {

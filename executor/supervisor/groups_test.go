@@ -113,6 +113,48 @@ func TestCagedUsageAndSuspend(t *testing.T) {
 	}
 }
 
+// What runs in the node's groups and is in no journal is ended when a supervisor starts.
+func TestCagedStraysAreEnded(t *testing.T) {
+	r := newRig(t, caged(t))
+	l := r.script("sleep 1000 & echo $! > pid; wait")
+	stays := r.script("echo $$ > stays; sleep 1000")
+	s := r.launch(l)
+	other := r.launch(stays)
+	child := r.pid("pid")
+	r.lineOf("stays")
+	reap := r.orphans()
+	r.kill()
+	// The journal forgets one of them.
+	var records []*Record
+	j, _, err := openJournal(r.conf.StateDir, func(v *Record) {
+		if b := v.GetBirth(); b != nil && b.Key.Job == l.Key.Job || v.GetLaunching().GetKey().GetJob() == l.Key.Job {
+			return
+		}
+		records = append(records, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.compact(records, 0); err != nil {
+		t.Fatal(err)
+	}
+	j.close()
+	go reap(int(s.Pid))
+	go reap(child)
+	r.start()
+	if lives(int(s.Pid)) || lives(child) {
+		t.Error("the stray goes on")
+	}
+	if !lives(int(other.Pid)) {
+		t.Error("the step that is known was ended too")
+	}
+	if _, err := r.client.Terminate(context.Background(), &Terminate{Job: stays.Key.Job, Cause: Cause_CANCELLED}); err != nil {
+		t.Fatal(err)
+	}
+	go reap(int(other.Pid))
+	r.exit(stays.Key)
+}
+
 func TestCagedSurvivesKillAndUpgrade(t *testing.T) {
 	r := newRig(t, caged(t))
 	reap := r.orphans()

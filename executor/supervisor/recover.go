@@ -50,9 +50,19 @@ func (s *supervisor) recover() error {
 			}
 		}
 	}
-	used := map[string]bool{}
+	used, claimed := map[string]bool{}, map[string]bool{}
 	for _, st := range s.live {
 		used[st.launching.Spool] = true
+		claimed[st.launching.Group] = true
+	}
+	if s.cages != nil {
+		found, err := s.cages.endStrays(claimed)
+		if len(found) > 0 {
+			s.log.Warn("processes ran here that no journal knows, and were ended", "groups", found)
+		}
+		if err != nil {
+			s.log.Warn("control groups of earlier steps cannot be removed", "error", err)
+		}
 	}
 	if err := s.spool.open(used); err != nil {
 		return err
