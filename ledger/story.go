@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"stint/events"
+	"stint/events/idset"
 	"stint/ledger/rows"
 	"stint/projections/story"
 )
@@ -61,7 +63,7 @@ func tellVoid(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskS
 }
 
 func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
-	jobs, err := storyJobs(db, ask)
+	jobs, task, err := storyJobs(db, ask)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,8 @@ func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 	of := setOf(jobs)
 	return tellPlaces(ctx, db, log, ask, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
 		// A message may name other jobs of the same act beside this one.
-		return indices[line.Index] && (line.Job == 0 || of[line.Job] || line.Subject == events.SubjectSched) && (line.Void || !ask.Void)
+		return indices[line.Index] && (line.Job == 0 || of[line.Job] || line.Subject == events.SubjectSched) && (line.Void || !ask.Void) &&
+			(task == nil || ofTask(line, task))
 	})
 }
 
@@ -128,10 +131,15 @@ func tellPlaces(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.As
 
 // storyJobs are the job ids whose stories make up the one that is asked for: those of an array with its tasks, those of a
 // task with what happened to the array before it.
-func storyJobs(db pebble.Reader, ask *rows.AskStory) ([]uint32, error) {
-	jobs := []uint32{ask.Job}
+// task is the record of the one task that is asked for, if it is one.
+func storyJobs(db pebble.Reader, ask *rows.AskStory) (jobs []uint32, task *rows.JobRow, err error) {
+	jobs = []uint32{ask.Job}
 	seen := map[uint32]bool{ask.Job: true}
+	found := 0
 	add := func(r *rows.JobRow) {
+		if found++; r.HasTask {
+			task = r
+		}
 		for _, id := range [2]uint32{r.Job, r.ArrayId} {
 			if id != 0 && !seen[id] {
 				seen[id] = true
@@ -141,23 +149,43 @@ func storyJobs(db pebble.Reader, ask *rows.AskStory) ([]uint32, error) {
 	}
 	q, err := newQuery(&rows.AskJobs{Jobs: []*rows.Selection{{Job: ask.Job, Tasks: events.WordsOf(ask.Task), HasTasks: ask.HasTask}}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	keys, err := q.candidates(db, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, k := range keys {
 		r := &rows.JobRow{}
-		found, err := get(db, jobKey(nil, k), r)
+		have, err := get(db, jobKey(nil, k), r)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if found && q.selects(k, r) {
+		// Of a requeued job the last instance counts.
+		if have && q.selects(k, r) {
+			if task != nil && sameJob(task, r) {
+				found--
+			}
 			add(r)
 		}
 	}
-	return jobs, nil
+	if found != 1 {
+		task = nil
+	}
+	return jobs, task, nil
+}
+
+// ofTask: a line of an array's story is part of a task's, unless it is about another task.
+func ofTask(line *rows.StoryLine, task *rows.JobRow) bool {
+	if line.Job != task.ArrayId || line.Label == rows.Label(task) {
+		return true
+	}
+	_, tasks, some := strings.Cut(line.Label, "_")
+	if !some || tasks == "" || tasks[0] != '[' {
+		return !some
+	}
+	set, err := idset.Parse(strings.Trim(tasks, "[]"), idset.HighestTask)
+	return err != nil || set.Has(int(task.ArrayTask)) // a list that was cut short may hold it
 }
 
 // storyPlaces reads all chunks of a job's story, in the order of the log.

@@ -13,7 +13,7 @@ func (t *teller) fact(i int, f *events.Fact) {
 		a := f.Admitted
 		l := t.job(i, a.Job, "admitted", leader, "", holdText(a.Hold))
 		if tasks := a.GetSpec().GetArray().GetTasks(); len(tasks) > 0 {
-			l.Label = fmt.Sprintf("%d_[%s]", a.Job, short(events.Words(tasks).String(), 32)) // as it was: tasks may have started since
+			l.Label = tasksLabel(a.Job, tasks) // as it was: tasks may have started since
 		}
 		l.What = fmt.Sprintf("job %s is in the queue of %s for %s, priority %d", l.Label, a.GetSpec().GetPartition(), a.GetOwner().GetUser(), a.Priority)
 	case *events.Fact_Judged:
@@ -39,9 +39,9 @@ func (t *teller) fact(i int, f *events.Fact) {
 	case *events.Fact_Ended:
 		t.ended(i, f.Ended)
 	case *events.Fact_Held:
-		t.job(i, f.Held.Job, "held", leader, "held"+tasksText(f.Held.HasTasks, f.Held.Tasks), holdText(f.Held.Kind))
+		t.ofTasks(i, f.Held.Job, f.Held.HasTasks, f.Held.Tasks, "held", "held", holdText(f.Held.Kind))
 	case *events.Fact_Released:
-		t.job(i, f.Released.Job, "released", leader, fmt.Sprintf("released%s with priority %d", tasksText(f.Released.HasTasks, f.Released.Tasks), f.Released.Priority), "")
+		t.ofTasks(i, f.Released.Job, f.Released.HasTasks, f.Released.Tasks, "released", fmt.Sprintf("released with priority %d", f.Released.Priority), "")
 	case *events.Fact_Updated:
 		t.job(i, f.Updated.Job, "updated", leader, "changed: "+updateText(f.Updated.Change), "by "+t.names.User(f.Updated.ByUid))
 	case *events.Fact_Requeued:
@@ -82,6 +82,14 @@ func (t *teller) node(i int, node, kind, who, what, why string) {
 	t.line(i, kind, who, what, why).Node = node
 }
 
+// ofTasks is a fact about a job, or about the tasks of an array that it names.
+func (t *teller) ofTasks(i int, job uint32, has bool, tasks events.Words, kind, what, why string) {
+	l := t.job(i, job, kind, leader, what, why)
+	if has {
+		l.Label = tasksLabel(job, tasks)
+	}
+}
+
 func (t *teller) judged(i int, j *events.Judged) {
 	if j.Code != events.Code_OK {
 		t.line(i, "refused", leader, fmt.Sprintf("refused what was asked in message %d", j.GetIntent().GetSeq()), join(codeText(j.Code), j.Text))
@@ -101,7 +109,7 @@ func (t *teller) judged(i int, j *events.Judged) {
 }
 
 func (t *teller) ended(i int, e *events.Ended) {
-	what := "ended " + e.State.Word() + tasksText(e.HasTasks, e.Tasks)
+	what := "ended " + e.State.Word()
 	if e.Run == 0 {
 		what += " without having run"
 	} else {
@@ -111,7 +119,7 @@ func (t *teller) ended(i int, e *events.Ended) {
 	if e.State == events.JobState_CANCELLED {
 		why = join(why, "by "+t.names.User(e.ByUid))
 	}
-	t.job(i, e.Job, "ended", leader, what, why)
+	t.ofTasks(i, e.Job, e.HasTasks, e.Tasks, "ended", what, why)
 }
 
 func (t *teller) stopText(s *events.Stopping) string {
@@ -132,6 +140,9 @@ func (t *teller) stopText(s *events.Stopping) string {
 		}
 	case events.StopCause_STOP_DEADLINE:
 		why = "its deadline has passed"
+	}
+	if strings.Contains(why, s.Text) {
+		return why // the same again, in fewer words
 	}
 	return join(why, s.Text)
 }

@@ -167,19 +167,34 @@ func (t *teller) targets(i int, kind, who, what string, targets []*events.Target
 		return
 	}
 	for _, target := range targets {
-		t.job(i, target.Job, kind, who, what+targetText(target), "")
+		t.job(i, target.Job, kind, who, what+targetText(target), "").Label = t.named(target)
 	}
+}
+
+// named is a target as people name its job. An array's id is also the raw id of one of its tasks: whoever names it means the array.
+func (t *teller) named(target *events.Target) string {
+	if target.HasTasks {
+		return tasksLabel(target.Job, target.Tasks)
+	}
+	label := t.names.Label(target.Job)
+	if strings.HasPrefix(label, fmt.Sprint(target.Job)+"_") {
+		return fmt.Sprint(target.Job)
+	}
+	return label
+}
+
+// tasksLabel is some tasks of an array: 81_5, or 81_[1-4,7].
+func tasksLabel(job uint32, tasks events.Words) string {
+	if first, ok := tasks.First(); ok && tasks.Count() == 1 {
+		return fmt.Sprintf("%d_%d", job, first)
+	}
+	return fmt.Sprintf("%d_[%s]", job, short(tasks.String(), 32))
 }
 
 func targetText(t *events.Target) string {
 	text := fmt.Sprint(t.Job)
 	if t.HasTasks {
-		tasks := events.Words(t.Tasks)
-		if first, ok := tasks.First(); ok && tasks.Count() == 1 {
-			text = fmt.Sprintf("%s_%d", text, first)
-		} else {
-			text += "_[" + tasks.String() + "]"
-		}
+		text = tasksLabel(t.Job, t.Tasks)
 	}
 	if t.HasStep {
 		text += "." + events.StepName(t.Step)

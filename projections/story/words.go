@@ -58,13 +58,6 @@ func short(s string, most int) string {
 
 func exitText(code, signal uint32) string { return fmt.Sprintf("%d:%d", code, signal) }
 
-func tasksText(has bool, tasks []uint64) string {
-	if !has {
-		return ""
-	}
-	return " (tasks " + events.Words(tasks).String() + ")"
-}
-
 func holdText(h events.HoldKind) string {
 	switch h {
 	case events.HoldKind_HELD_USER:
