@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
+	"stint/events"
 	"stint/events/tres"
 	"stint/ledger/rows"
+	"stint/projections"
 )
 
 func init() { table["sacct"] = &command{"show what jobs there were and what they used", sacct} }
@@ -45,6 +48,10 @@ func sacct(args []string, w *World) int {
 			q.Ask = nil
 		}
 	}
+	if q.BatchScript || q.EnvVars {
+		q.Ask.Allocations = true
+		return sacctStored(q, w, context)
+	}
 	if q.JSON {
 		return sacctJSON(q, w, context)
 	}
@@ -59,6 +66,9 @@ func sacctJSON(q *slurm.Sacct, w *World, context *format.AccountContext) int {
 		a, err := w.account("sacct", ask)
 		if err != nil {
 			return w.unmet("sacct", err)
+		}
+		if q.Array {
+			a.Records = expanded(a.Records)
 		}
 		for _, r := range a.Records {
 			out.add(format.RecordJSON(r, context))
@@ -88,6 +98,9 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		if first && !q.NoHeader {
 			out.WriteString(columns.Head(q))
 		}
+		if q.Array {
+			a.Records = expanded(a.Records)
+		}
 		list := format.Accounts(a.Records, context)
 		for i := range list {
 			out.WriteString(columns.Row(q, list[i]))
@@ -105,4 +118,84 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		fmt.Fprintf(w.Stderr, "sacct: %d rows, current to message %d of the log\n", n, seq)
 	}
 	return 0
+}
+
+// sacctStored prints the scripts of jobs, or the environments they were submitted with. Both are kept as long as the job is in
+// the queue's memory.
+func sacctStored(q *slurm.Sacct, w *World, context *format.AccountContext) int {
+	code := 0
+	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
+	for q.Ask != nil {
+		a, err := w.account("sacct", ask)
+		if err != nil {
+			return w.unmet("sacct", err)
+		}
+		for _, row := range format.Accounts(a.Records, context) {
+			label := rows.Label(row.Job)
+			title := "Batch Script for " + label
+			if q.EnvVars {
+				title = "Environment used for " + label + " (must be batch to display)"
+			}
+			text, err := stored(q, w, row.Job.GetJob())
+			if err != nil {
+				fmt.Fprintf(w.Stderr, "sacct: error: job %s: %s\n", label, why(err))
+				code = 1
+				continue
+			}
+			fmt.Fprintf(w.Stdout, "%s\n%s\n%s\n", title, strings.Repeat("-", 80), text)
+		}
+		if len(a.More) == 0 {
+			break
+		}
+		ask.After = a.More
+	}
+	return code
+}
+
+// stored fetches what a job was submitted with; NONE if it is not kept any more.
+func stored(q *slurm.Sacct, w *World, job uint32) (string, error) {
+	a, err := w.jobs("sacct", &projections.AskJobs{Ids: []uint32{job}, AllStates: true})
+	if err != nil {
+		return "", err
+	}
+	var ref *events.BlobRef
+	for _, v := range a.GetJobs().GetJobs() {
+		if v.GetJob().GetId() == job {
+			ref = v.GetJob().GetSpec().GetScript()
+			if q.EnvVars {
+				ref = v.GetJob().GetSpec().GetEnvironment()
+			}
+		}
+	}
+	if ref.GetLength() == 0 {
+		return "NONE\n", nil
+	}
+	c, err := w.connect("sacct")
+	if err != nil {
+		return "", err
+	}
+	text, err := c.Blob(ref)
+	if err != nil {
+		return "", err
+	}
+	return strings.ReplaceAll(string(text), "\x00", "\n"), nil
+}
+
+// expanded has a record for each task of an array in place of one for all that did not start.
+func expanded(records []*rows.Record) []*rows.Record {
+	var out []*rows.Record
+	for _, r := range records {
+		j := r.GetJob()
+		if j.GetArrayId() == 0 || j.GetHasTask() {
+			out = append(out, r)
+			continue
+		}
+		events.Words(j.GetTasks()).Each(func(task uint32) bool {
+			one := j.CloneVT()
+			one.HasTask, one.ArrayTask, one.Tasks = true, task, nil
+			out = append(out, &rows.Record{Job: one, Steps: r.GetSteps(), StepsOnly: r.GetStepsOnly()})
+			return true
+		})
+	}
+	return out
 }

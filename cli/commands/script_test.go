@@ -105,6 +105,7 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 	case *wire.Request_Submit:
 		spec := q.Submit.Jobs[0].Components[0].Spec
 		spec.Script = h.keep(q.Submit.Jobs[0].Components[0].Script)
+		spec.Environment = h.keep(q.Submit.Jobs[0].Components[0].Environment)
 		seq, id := w.Intent(h.author(), events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{spec}})
 		return h.verdict(seq, id)
 	case *wire.Request_Blob:

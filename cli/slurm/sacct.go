@@ -19,9 +19,9 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"allclusters", 'L', None, T1, 0, 0, "", "local", "", "there is one cluster: no difference"},
 	{"allocations", 'X', None, T1, 0, 0, "", "allocations", "", "jobs only, not their steps"},
 	{"allusers", 'a', None, T1, 0, 0, "", "allusers", "", "jobs of all users"},
-	{"array", 0, None, T1, 2302, 0, "", "", "", ""},
+	{"array", 0, None, T1, 2302, 0, "", "array", "", "one line for each task of an array that waits"},
 	{"associations", 'x', Required, T2, 0, 0, "", "", "", ""},
-	{"batch-script", 'B', None, T1, 0, 0, "", "", "", ""},
+	{"batch-script", 'B', None, T1, 0, 0, "", "batch-script", "", "the scripts of the jobs, as long as they are kept"},
 	{"brief", 'b', None, T1, 0, 0, "", "brief", "", "job id, state and exit code"},
 	{"clusters", 'M', Required, T1, 0, 0, "", "clusters", "NAMES", "ask these clusters"},
 	{"cluster", 0, Required, T3, 0, 0, "", "clusters", "NAMES", ""},
@@ -30,7 +30,7 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"delimiter", 0, Required, T1, 0, 0, "", "delimiter", "TEXT", "what separates fields with -p and -P (|)"},
 	{"duplicates", 'D', None, T1, 0, 0, "", "duplicates", "", "every run of a job that was requeued"},
 	{"endtime", 'E', Required, T1, 0, 0, "", "endtime", "TIME", "jobs of before this time"},
-	{"env-vars", 0, None, T1, 0, 0, "", "", "", ""},
+	{"env-vars", 0, None, T1, 0, 0, "", "env-vars", "", "the environments they were submitted with, as long as they are kept"},
 	{"expand-patterns", 0, None, T2, 2405, 0, "", "", "", ""},
 	{"federation", 0, None, T2, 0, 0, "SACCT_FEDERATION", "local", "", "there is one cluster: the same as --local"},
 	{"fields", 0, Required, T3, 0, 0, "", "format", "FIELDS", ""},
@@ -90,6 +90,8 @@ type Sacct struct {
 	Clusters  string
 	Verbose   int
 
+	BatchScript, EnvVars bool
+	Array                bool // a row for each task of an array that has not started
 	Parsable, Trailing   bool // fields separated by Delimiter; one at the end too
 	NoHeader, HelpFormat bool
 	starting, formatted  bool
@@ -128,16 +130,19 @@ func namesOrNumbers(names func(*rows.AskJobs) *[]string, numbers func(*rows.AskJ
 }
 
 var sacctEffects = map[string]func(*Sacct, Given) error{
-	"json":        asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
-	"accounts":    askList(func(a *rows.AskJobs) *[]string { return &a.Accounts }),
-	"local":       doneHere[Sacct],
-	"allocations": on(func(s *Sacct) *bool { return &s.Ask.Allocations }),
-	"allusers":    on(func(s *Sacct) *bool { return &s.AllUsers }),
-	"brief":       on(func(s *Sacct) *bool { return &s.brief }),
-	"clusters":    word(func(s *Sacct) *string { return &s.Clusters }),
-	"constraints": askList(func(a *rows.AskJobs) *[]string { return &a.Constraints }),
-	"delimiter":   word(func(s *Sacct) *string { return &s.Delimiter }),
-	"duplicates":  on(func(s *Sacct) *bool { return &s.Ask.Duplicates }),
+	"json":         asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
+	"accounts":     askList(func(a *rows.AskJobs) *[]string { return &a.Accounts }),
+	"array":        on(func(s *Sacct) *bool { return &s.Array }),
+	"batch-script": on(func(s *Sacct) *bool { return &s.BatchScript }),
+	"env-vars":     on(func(s *Sacct) *bool { return &s.EnvVars }),
+	"local":        doneHere[Sacct],
+	"allocations":  on(func(s *Sacct) *bool { return &s.Ask.Allocations }),
+	"allusers":     on(func(s *Sacct) *bool { return &s.AllUsers }),
+	"brief":        on(func(s *Sacct) *bool { return &s.brief }),
+	"clusters":     word(func(s *Sacct) *string { return &s.Clusters }),
+	"constraints":  askList(func(a *rows.AskJobs) *[]string { return &a.Constraints }),
+	"delimiter":    word(func(s *Sacct) *string { return &s.Delimiter }),
+	"duplicates":   on(func(s *Sacct) *bool { return &s.Ask.Duplicates }),
 	"format": func(s *Sacct, g Given) error {
 		if s.Format != "" && g.Source == FromCommandLine && s.formatted {
 			s.Format += "," + g.Value
