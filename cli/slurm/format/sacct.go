@@ -65,6 +65,7 @@ var removedFields = map[string]string{
 // AccountTable reads the value of -o: `NAME[%[-]WIDTH],…`, in any case; ALL is every column.
 func AccountTable(format string, r slurm.Release) (Table, error) {
 	var t Table
+	widths := map[*AccountField]tableColumn{}
 	for _, part := range strings.FieldsFunc(format, func(c rune) bool { return c == ',' || c == ' ' }) {
 		name, spec, sized := strings.Cut(part, "%")
 		if strings.EqualFold(name, "ALL") {
@@ -93,9 +94,16 @@ func AccountTable(format string, r slurm.Release) (Table, error) {
 				return t, &slurm.Failure{Text: fmt.Sprintf("%q is not a width: write %s%%20, or %s%%-20 to set it to the left", spec, field.Name, field.Name), Exit: slurm.ExitFailed}
 			}
 			c.width, c.left = abs(n), n < 0
+			widths[field] = c
 		}
 		if t.columns = append(t.columns, c); len(t.columns) > maxColumns {
 			return t, &slurm.Failure{Text: fmt.Sprintf("more than %d columns", maxColumns), Exit: slurm.ExitFailed}
+		}
+	}
+	// A field that is asked for twice has one width, the one given last: real sacct keeps it with the field.
+	for i := range t.columns {
+		if w, ok := widths[t.columns[i].field]; ok {
+			t.columns[i].width, t.columns[i].left = w.width, w.left
 		}
 	}
 	if len(t.columns) == 0 {

@@ -90,6 +90,7 @@ func TestSacct(t *testing.T) {
 		want string
 	}{
 		{"-n -o JobID%20,JobName%-15,State%5,ExitCode", 0, "                   9 steps           FAIL+      5:0 "},
+		{"-o JobID%15,JobID%-40", 0, "JobID                                    JobID                                    "},
 		{"-o JobID,Timelimit,TimelimitRaw", 0, "JobID         Timelimit TimelimitR "},
 		{"-n -P -o jobidraw,state,Timelimit,Start,End", 5, "14|CANCELLED by 2001|UNLIMITED|2026-11-30T20:19:43|2026-11-30T20:19:43"},
 		{"-n -P -o JobID,JobIDRaw,State,AllocTRES,NodeList,Start,End,Elapsed", 7, "11_1|183|RUNNING|billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=62.50G,node=2|n[3-4]|2026-11-30T13:54:00|Unknown|00:00:15"},
