@@ -45,7 +45,7 @@ func upCommand() *cli.Command {
 			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the cluster to be ready", Value: time.Minute},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log every decision"},
 			&cli.StringFlag{Name: "cgroup-under", Hidden: true, Usage: "make the nodes' control groups in `DIR`"},
-			&cli.IntFlag{Name: "ready-fd", Hidden: true},
+			&cli.IntFlag{Name: "ready-fd", Hidden: true, Usage: "say on this descriptor when the cluster is ready"},
 		},
 		Action: up,
 	}

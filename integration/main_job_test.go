@@ -40,9 +40,10 @@ exit 7
 // Jobs outlive the cluster: they run on under their supervisor, and the next one learns how they ended.
 func TestJobsOutliveTheCluster(t *testing.T) {
 	c := start(t, "--nodes", "n1", "--cpus", "2", "--memory", "2000")
-	c.script("job.sh", "#!/bin/sh\nuntil [ -e go ]; do sleep 0.1; done\necho went\nexit 5\n")
+	c.script("job.sh", "#!/bin/sh\ntouch started\nuntil [ -e go ]; do sleep 0.1; done\necho went\nexit 5\n")
 	id := c.submit("job.sh")
-	c.await(id, "RUNNING")
+	c.await(id, "RUNNING") // placed, that is; its step is started a moment later
+	c.eventually("the step has started", func() bool { return len(glob(filepath.Join(c.work, "started"))) == 1 })
 	if r := c.try("stint", "down"); r.code == 0 || !strings.Contains(r.err, "--kill") {
 		t.Errorf("down with a job that runs: exit %d, %q", r.code, r.err)
 	}
@@ -56,9 +57,7 @@ func TestJobsOutliveTheCluster(t *testing.T) {
 		return string(data) == "went\n"
 	})
 	c.up()
-	if after := c.processes()["supervisor:n1"]; after != before {
-		t.Errorf("the supervisor was process %d and is %d", before, after)
-	}
+	c.eventually("the supervisor is the same process", func() bool { return c.processes()["supervisor:n1"] == before })
 	c.await(id, "FAILED")
 	if got := c.do("scontrol", "ping"); !strings.Contains(got, "is UP") {
 		t.Errorf("ping: %q", got)

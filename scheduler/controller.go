@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stint/events"
 	"stint/events/bus"
 	"stint/projections"
 	"stint/scheduler/cycle"
@@ -46,6 +47,7 @@ type Controller struct {
 	hashes   chan chan<- hashed
 	busUp    atomic.Bool
 
+	run      func(*projections.Cluster, cycle.Input) ([]*events.Fact, []*projections.Outcome, int64) // cycle.Run
 	lead     leadership
 	memory   *cycle.Memory
 	feed     *feed
@@ -89,6 +91,7 @@ func New(cfg Config) (*Controller, error) {
 		hashes:   make(chan chan<- hashed),
 		blobs:    map[string]int{},
 		memory:   cycle.NewMemory(),
+		run:      cycle.Run,
 	}
 	c.feed = newFeed(cfg.Bus.Jobs(), c.log)
 	c.beats = newBeats(cfg.Clock)

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"stint/events/bus"
 	"stint/events/bus/mem"
 	"stint/projections"
+	"stint/scheduler/cycle"
 )
 
 // running is a controller that runs in a test.
@@ -244,4 +247,34 @@ func TestWatch(t *testing.T) {
 		t.Errorf("it moves: %q", got)
 	}
 	w.inbox(0)
+}
+
+// A pass that panics decides nothing and takes nothing down: questions are answered, the status complains, and when the cause
+// is gone decisions go on.
+func TestPassThatPanics(t *testing.T) {
+	hub := patientHub()
+	client := hub.Connect("a")
+	c, err := New(Config{Bus: client, Name: "a", Lease: time.Second, Log: quietLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	broken.Store(true)
+	c.run = func(s *projections.Cluster, in cycle.Input) ([]*events.Fact, []*projections.Outcome, int64) {
+		if broken.Load() {
+			panic("no such thing")
+		}
+		return cycle.Run(s, in)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { c.Run(ctx) })
+	defer done.Wait()
+	defer cancel()
+	r := &running{Controller: c}
+	eventually(t, "the status complains", func() bool {
+		return c.shown.Load() != nil && strings.Contains(status(r).GetComplaint(), "the last pass failed: no such thing")
+	})
+	broken.Store(false)
+	eventually(t, "decisions go on", func() bool { return status(r).GetComplaint() == "" })
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"stint/events"
 	"stint/events/bus"
+	"stint/projections"
 	"stint/scheduler/cycle"
 )
 
@@ -211,10 +213,20 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 		}
 		return max(wait, time.Millisecond)
 	}
+	if rest := time.Until(l.rest); rest > 0 {
+		return rest
+	}
 	l.cause = false
 	c.watch.begin("cycle")
-	facts, outcomes, next := cycle.Run(c.state, cycle.Input{Now: now, Budget: c.cfg.Budget, Observed: observed, Memory: c.memory})
+	facts, outcomes, next, err := c.pass(cycle.Input{Now: now, Budget: c.cfg.Budget, Observed: observed, Memory: c.memory})
 	took := c.watch.end()
+	if err != nil {
+		c.log.Error("a pass failed; nothing is decided for a while", "basis", c.state.Seq(), "error", err)
+		c.watch.fail(err)
+		l.cause, l.rest, c.memory = true, time.Now().Add(restAfter), cycle.NewMemory()
+		return restAfter
+	}
+	c.watch.fail(nil)
 	l.cycles++
 	l.lastCycle = now
 	l.next = next
@@ -244,6 +256,20 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 	l.pending = l.pending[1:]
 	c.append(ctx, m, "cycle")
 	return time.Second
+}
+
+// restAfter is how long nothing is decided after a pass that failed: the same state would fail again, and answering goes on.
+const restAfter = 5 * time.Second
+
+// pass runs a cycle. One that panics has decided nothing.
+func (c *Controller) pass(in cycle.Input) (facts []*events.Fact, outcomes []*projections.Outcome, next int64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			facts, outcomes, next, err = nil, nil, 0, fmt.Errorf("%v\n%s", r, debug.Stack())
+		}
+	}()
+	facts, outcomes, next = c.run(c.state, in)
+	return facts, outcomes, next, nil
 }
 
 func (c *Controller) nodeTimeout() time.Duration {

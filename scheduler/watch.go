@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,7 +21,8 @@ type watch struct {
 	waits   time.Time // since when the inbox is not empty without a decision; zero: it is empty
 	waiting int
 	toldOf  bool
-	failure error
+	failed  string // what the last pass failed with
+	failure error  // why the log is not followed any more
 }
 
 func (w *watch) begin(doing string) {
@@ -53,6 +55,16 @@ func (w *watch) inbox(n int) {
 	w.waiting = n
 }
 
+// fail notes that a pass failed, or (nil) that one did not.
+func (w *watch) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = ""
+	if err != nil {
+		w.failed, _, _ = strings.Cut(err.Error(), "\n")
+	}
+}
+
 func (w *watch) ended(err error) {
 	w.mu.Lock()
 	w.failure = err
@@ -71,6 +83,9 @@ func (w *watch) complaint() string {
 	defer w.mu.Unlock()
 	if w.doing != "" && time.Since(w.since) > w.limit {
 		return "a " + w.doing + " has been running for " + time.Since(w.since).Round(time.Second).String()
+	}
+	if w.failed != "" {
+		return "the last pass failed: " + w.failed
 	}
 	if !w.waits.IsZero() && time.Since(w.waits) > w.limit {
 		return "intents have been waiting for " + time.Since(w.waits).Round(time.Second).String() + " while nothing is decided"

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"stint/cli/commands"
+	"stint/events"
+	"stint/projections"
+)
+
+// TestMain lets this program be the child of TestChild.
+func TestMain(m *testing.M) {
+	if file := os.Getenv("STINT_TEST_CHILD"); file != "" {
+		f, _ := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+		f.Close()
+		ctx := context.Background()
+		if len(os.Args) > 1 && os.Args[len(os.Args)-1] == "--lifeline" {
+			ctx = heed(ctx)
+		}
+		<-ctx.Done()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A daemon is started again when it is killed, and ends with us unless it is to outlive us.
+func TestChild(t *testing.T) {
+	for _, outlives := range []bool{false, true} {
+		t.Run("outlives "+strconv.FormatBool(outlives), func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "pids")
+			t.Setenv("STINT_TEST_CHILD", file)
+			c := &child{name: "x", args: []string{"word"}, log: filepath.Join(dir, "log"), outlives: outlives}
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan struct{})
+			go func() { c.run(ctx, slog.New(slog.DiscardHandler), func() {}); close(done) }()
+			pids := func(n int) []int {
+				var out []int
+				for deadline := time.Now().Add(20 * time.Second); len(out) < n; time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("%d starts, want %d", len(out), n)
+					}
+					data, _ := os.ReadFile(file)
+					out = nil
+					for _, f := range strings.Fields(string(data)) {
+						p, _ := strconv.Atoi(f)
+						out = append(out, p)
+					}
+				}
+				return out
+			}
+			first := pids(1)[0]
+			syscall.Kill(first, syscall.SIGKILL)
+			second := pids(2)[1]
+			cancel()
+			<-done
+			alive := syscall.Kill(second, 0) == nil
+			if alive != outlives {
+				t.Errorf("after our end it is alive: %v, should be %v", alive, outlives)
+			}
+			if alive {
+				syscall.Kill(second, syscall.SIGKILL)
+			}
+		})
+	}
+}
+
+// Links are made once, point to this program, and replace no file.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		if err := link(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range commands.Names() {
+		if to, err := os.Readlink(filepath.Join(dir, name)); err != nil || !filepath.IsAbs(to) {
+			t.Errorf("%s points to %q, %v", name, to, err)
+		}
+	}
+	file := filepath.Join(dir, "squeue")
+	os.Remove(file)
+	os.WriteFile(file, nil, 0o644)
+	if err := link(dir); err == nil || !strings.Contains(err.Error(), "is not a link") {
+		t.Errorf("a file in the way: %v", err)
+	}
+}
+
+// A shell reads back what was quoted for it.
+func TestQuote(t *testing.T) {
+	for _, s := range []string{"", "/var/lib/stint", "a b", "it's", "$HOME `x` \"y\"", "a\nb", "*", "~"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+quote(s)).Output()
+		if err != nil || string(out) != s {
+			t.Errorf("%q was read back as %q, %v", s, out, err)
+		}
+	}
+}
+
+// Every command has help with an example, and every option a sentence.
+func TestHelp(t *testing.T) {
+	var walk func(list []*cli.Command)
+	walk = func(list []*cli.Command) {
+		for _, c := range list {
+			if c.Hidden || commands.Has(c.Name) || c.Name == "help" {
+				continue
+			}
+			if c.Usage == "" || !strings.Contains(c.Description, "xample") {
+				t.Errorf("stint %s: usage %q, description %q", c.Name, c.Usage, c.Description)
+			}
+			for _, f := range c.Flags {
+				d, ok := f.(cli.DocGenerationFlag)
+				if !ok || d.GetUsage() == "" {
+					t.Errorf("stint %s: the option %s has no sentence", c.Name, f.Names()[0])
+				}
+			}
+			walk(c.Subcommands)
+		}
+	}
+	a := app()
+	walk(a.Commands)
+	if len(a.Commands) < 20 {
+		t.Errorf("only %d commands", len(a.Commands))
+	}
+}
+
+// Why a job waits is said with numbers.
+func TestExplain(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	spec := &events.JobSpec{Name: "big"}
+	owner := &events.Owner{User: "alice"}
+	for _, test := range []struct {
+		a    *projections.AnswerWhy
+		want []string
+	}{
+		{&projections.AnswerWhy{Job: &projections.JobView{
+			Job: &projections.Job{Id: 7, Spec: spec, Owner: owner},
+			Outcome: &projections.Outcome{Reason: events.Reason_RESOURCES, StartUs: now.Add(90 * time.Second).UnixMicro(), Nodes: "n1",
+				Blockers: []*projections.Blocker{{Reason: events.Reason_RESOURCES, Text: "free CPUs", Have: 2, Need: 8}}},
+		}, Ahead: []*projections.JobView{{Job: &projections.Job{Id: 5, Spec: spec, Owner: owner, Priority: 10}}}},
+			[]string{"Job 7 (big of alice) is PENDING: Resources.", "free CPUs (2 of 8)", "(in 1m30s) on n1", "5 big of alice, priority 10"}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}}, []string{"No pass has looked at it yet."}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitCode: 3, Reason: events.Reason_NON_ZERO_EXIT_CODE}}},
+			[]string{"is FAILED: NonZeroExitCode, exit code 3:0."}},
+	} {
+		got := explain(test.a, now)
+		for _, w := range test.want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%q does not say %q", got, w)
+			}
+		}
+	}
+}
