@@ -38,6 +38,9 @@ type queueCache struct {
 	lists  map[string][]*events.PartitionDef
 }
 
+// maxLists is how many different lists of partitions are remembered.
+const maxLists = 1000
+
 type queuePage struct {
 	pass uint64 // in which it was last used
 	jobs [256]waiting
@@ -48,7 +51,7 @@ func newQueueCache() queueCache { return queueCache{pages: map[uint32]*queuePage
 func (c *queueCache) begin(config *events.Config) {
 	c.pass++
 	c.last = nil
-	if c.config != config {
+	if c.config != config || len(c.lists) > maxLists {
 		*c = queueCache{pages: map[uint32]*queuePage{}, pass: c.pass, config: config, lists: map[string][]*events.PartitionDef{}}
 	}
 }

@@ -231,8 +231,29 @@ func (w *World) Halt() {
 			}
 		}
 	})
-	w.after(Minute, func() { c.dead = false; c.stirred = false })
+	w.after(Minute, c.revive)
 }
+
+// revive starts the process again, from a snapshot if there is one, and else from nothing.
+func (c *controller) revive() {
+	c.fold, c.read, c.lag, c.memory = projections.New(), 0, 0, cycle.NewMemory()
+	if c.w.snapshot != nil {
+		s := new(projections.Snapshot)
+		err := s.UnmarshalVT(c.w.snapshot)
+		if err == nil {
+			c.fold, err = projections.Load(s)
+		}
+		if err != nil {
+			c.w.fail("starting %s from a snapshot: %v", c.name, err)
+			return
+		}
+		c.read = int(s.Seq)
+	}
+	c.dead, c.stirred = false, false
+}
+
+// Snapshot keeps the state as it is, for controllers that start later.
+func (w *World) Snapshot() { w.snapshot = encode(w.Fold.Snapshot()) }
 
 // Outcomes are what the leader's last pass thought of waiting jobs.
 func (w *World) Outcomes() []*projections.Outcome {

@@ -249,7 +249,11 @@ func (h *happenings) spec() *events.JobSpec {
 
 func (h *happenings) fault() {
 	node := h.someNode()
-	switch h.rng.IntN(10) {
+	switch h.rng.IntN(12) {
+	case 10:
+		h.Snapshot()
+	case 11:
+		h.Halt()
 	case 0, 1:
 		h.a.trouble[node] = true
 		h.Kill(node)

@@ -18,6 +18,7 @@ import (
 //	nodes n[1-4] cpus=8 mem=16000 [gpus=a100:4] [threads=2] [sockets=2] [features=a,b] [weight=5]
 //	partition NAME [nodes=ALL] [default] [max=MIN] [deftime=MIN] [tier=N] [state=down|drain|inactive] [maxnodes=N] [exclusive] [groups=a,b]
 //	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time
+//	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
 //	submit NAME OPTION …   options: see readSpec
 //	cancel|hold|release|requeue|suspend|resume TARGET … [user=N] [signal=N]
@@ -75,9 +76,15 @@ func (s *Script) command(name string, args []string) error {
 		return s.partition(args)
 	case "config":
 		return s.configure(args)
+	case "clear":
+		s.config.Nodes, s.config.Partitions = nil, nil
+		return nil
 	case "start":
-		s.World.Intent(author(0), events.Verb_CONFIGURE, s.config.CloneVT())
+		seq, _ := s.World.Intent(author(0), events.Verb_CONFIGURE, s.config.CloneVT())
 		s.World.Advance(Second)
+		if v := s.World.Fold.VerdictOf(seq, 0); v.GetCode() != events.Code_OK {
+			s.print("refused: %s: %s", v.GetCode(), v.GetText())
+		}
 		return nil
 	case "submit":
 		return s.submit(args)

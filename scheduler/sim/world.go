@@ -61,6 +61,7 @@ type World struct {
 	byName      map[string]*executor
 	nonce       uint64
 	lastIntent  []byte
+	snapshot    []byte
 
 	// watch is told of what happens, in order; nil: nobody watches. chaos is called after each event; nil: no faults.
 	watch watcher
