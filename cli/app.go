@@ -58,7 +58,8 @@ func Main(args []string) int {
 }
 
 func run(ctx context.Context, args []string) int {
-	err := app().RunContext(ctx, args)
+	a := app()
+	err := a.RunContext(ctx, flagsFirst(a.Commands, args))
 	if err == nil {
 		return 0
 	}

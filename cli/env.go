@@ -16,12 +16,9 @@ import (
 // program returns what the Slurm names are to be linked to: the light client if it lies beside this program, else this
 // program itself.
 func program() (string, error) {
-	self, err := os.Executable()
+	self, err := self()
 	if err != nil {
 		return "", err
-	}
-	if resolved, err := filepath.EvalSymlinks(self); err == nil {
-		self = resolved
 	}
 	light := filepath.Join(filepath.Dir(self), "stint-cli")
 	if info, err := os.Stat(light); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
@@ -40,26 +37,45 @@ func link(dir string) error {
 		return fmt.Errorf("making the directory for the links: %w", err)
 	}
 	for _, name := range commands.Names() {
-		path := filepath.Join(dir, name)
-		old, err := os.Readlink(path)
-		switch {
-		case err == nil && old == target:
-			continue
-		case err == nil:
-		case errors.Is(err, fs.ErrNotExist):
-		default:
-			return fmt.Errorf("%s is there and is not a link: move it away first", path)
-		}
-		fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
-		if err := os.Symlink(target, fresh); err != nil {
-			return err
-		}
-		if err := os.Rename(fresh, path); err != nil {
-			os.Remove(fresh)
+		if err := linkAs(filepath.Join(dir, name), target); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// linkAs makes path a link to target, at once.
+func linkAs(path, target string) error {
+	old, err := os.Readlink(path)
+	switch {
+	case err == nil && old == target:
+		return nil
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist):
+	default:
+		return fmt.Errorf("%s is there and is not a link: move it away first", path)
+	}
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.Symlink(target, fresh); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		os.Remove(fresh)
+		return err
+	}
+	return nil
+}
+
+// self is this program's own file.
+func self() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	return path, nil
 }
 
 func linksCommand() *cli.Command {
@@ -96,10 +112,20 @@ func envCommand() *cli.Command {
 	}
 }
 
-// binDir returns a directory with the links: in the cluster's own if it may be written, else one of the user's.
+// binDir returns a directory with the links, and stint's own: in the cluster's if it may be written, else one of the user's.
 func binDir(dir string) (string, error) {
+	fill := func(bin string) error {
+		if err := link(bin); err != nil {
+			return err
+		}
+		target, err := self()
+		if err != nil {
+			return err
+		}
+		return linkAs(filepath.Join(bin, "stint"), target)
+	}
 	bin := filepath.Join(dir, "bin")
-	err := link(bin)
+	err := fill(bin)
 	if err == nil {
 		return bin, nil
 	}
@@ -111,7 +137,7 @@ func binDir(dir string) (string, error) {
 		return "", err
 	}
 	bin = filepath.Join(cache, "stint", "bin")
-	return bin, link(bin)
+	return bin, fill(bin)
 }
 
 // quote writes a word as a shell reads it back.
