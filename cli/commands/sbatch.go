@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"stint/cli/nofile"
 	"stint/cli/slurm"
 	"stint/cli/wire"
 	"stint/events"
@@ -172,6 +173,9 @@ func rlimits(propagate string) []*events.Rlimit {
 		}
 		var l unix.Rlimit
 		if unix.Getrlimit(number, &l) == nil {
+			if soft, ok := nofile.Soft(); ok && number == unix.RLIMIT_NOFILE {
+				l.Cur = min(soft, l.Max) // the submitter's, not what this program has raised it to
+			}
 			out = append(out, &events.Rlimit{Resource: uint32(number), Soft: l.Cur, Hard: l.Max})
 		}
 	}
