@@ -172,7 +172,12 @@ func (c *cluster) read(name string) string {
 // eventually waits until ok.
 func (c *cluster) eventually(what string, ok func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
+	c.within(patience, what, ok)
+}
+
+func (c *cluster) within(limit time.Duration, what string, ok func() bool) {
+	c.t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("it did not come about: %s\n%s", what, c.try("squeue", "-t", "all").out)
 		}

@@ -49,7 +49,7 @@ func letGo(c *cluster, ids []string) {
 func exitCode(c *cluster, id string) string {
 	c.t.Helper()
 	out := ""
-	c.eventually("job "+id+" is in accounting", func() bool {
+	c.within(3*patience, "the end of job "+id+" is in accounting", func() bool {
 		out = strings.TrimSpace(c.try("sacct", "-X", "-n", "-P", "-j", id, "-o", "State,ExitCode").out)
 		state, _, _ := strings.Cut(out, "|")
 		return out != "" && final(state)
