@@ -188,7 +188,7 @@ func (h *host) run(uid uint32, environ []string, stdin, name string, args ...str
 				}
 			}
 			return ""
-		}},
+		}, In: func(group string) bool { return people[group] == uid }},
 		Wait: func(d time.Duration) time.Time {
 			h.mu.Lock()
 			defer h.mu.Unlock()

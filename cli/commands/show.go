@@ -191,7 +191,7 @@ func showNodes(s *slurm.Scontrol, w *World) int {
 		return w.unmet("scontrol", err)
 	}
 	answer := a.GetNodes()
-	c := &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name}
+	c := &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name, Sees: w.sees}
 	if s.JSON {
 		return nodesJSON(s, w, answer, c)
 	}
@@ -274,7 +274,7 @@ func nodesJSON(s *slurm.Scontrol, w *World, answer *projections.AnswerNodes, c *
 func showPartitions(s *slurm.Scontrol, out io.Writer, answer *projections.AnswerNodes, c *format.NodeContext) int {
 	if len(s.IDs) == 0 {
 		for _, p := range answer.GetPartitions() {
-			if !p.GetHidden() || s.All {
+			if s.All || c.Sees(p) {
 				io.WriteString(out, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
 			}
 		}

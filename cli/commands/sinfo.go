@@ -21,7 +21,7 @@ func sinfo(args []string, w *World) int {
 		io.WriteString(w.Stdout, q.Print)
 		return 0
 	case q.HelpFormat:
-		io.WriteString(w.Stdout, strings.Join(format.SinfoFields.Names(), "\n")+"\n")
+		io.WriteString(w.Stdout, strings.Join(format.SinfoFieldsOf(w.Release()).Names(), "\n")+"\n")
 		return 0
 	}
 	return w.repeat(q.Iterate, func() int { return sinfoOnce(q, w) })
@@ -41,8 +41,8 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 		return sinfoJSON(q, w, answer)
 	}
 	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}
-	l := layout(w, "sinfo", format.SinfoFields, how)
-	c := &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name}
+	l := layout(w, "sinfo", format.SinfoFieldsOf(w.Release()), how)
+	c := &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name, Sees: w.sees}
 	groups := format.Groups(q, l, answer, c)
 	wrong := format.SortGroups(q, groups)
 	if wrong != nil {

@@ -25,7 +25,7 @@ func squeue(args []string, w *World) int {
 		io.WriteString(w.Stdout, q.Print)
 		return 0
 	case q.HelpFormat:
-		io.WriteString(w.Stdout, strings.Join(format.SqueueFields.Names(), "\n")+"\n")
+		io.WriteString(w.Stdout, strings.Join(format.SqueueFieldsOf(w.Release()).Names(), "\n")+"\n")
 		return 0
 	}
 	q.Users = w.names("squeue", q.Users)
@@ -71,7 +71,7 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		fmt.Fprintln(w.Stderr, "slurm_load_jobs error: Invalid job id specified")
 		return 1
 	}
-	hidden := hiddenPartitions(config)
+	hidden := w.hiddenPartitions(config)
 	me := ""
 	if q.NotMe {
 		me = w.user()
@@ -118,10 +118,10 @@ func unknownNode(list string, config *events.Config) string {
 	return ""
 }
 
-func hiddenPartitions(config *events.Config) map[string]bool {
+func (w *World) hiddenPartitions(config *events.Config) map[string]bool {
 	hidden := map[string]bool{}
 	for _, p := range config.GetPartitions() {
-		if p.GetHidden() {
+		if !w.sees(p) {
 			hidden[p.GetName()] = true
 		}
 	}
@@ -219,7 +219,7 @@ func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job) int {
 	if q.Sort != "" {
 		order = q.Sort
 	}
-	return show(w, "squeue", format.SqueueFields, listing{q.Fields, q.Format, layout, order, q.Long, q.NoHeader}, rows)
+	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long, q.NoHeader}, rows)
 }
 
 // stepSort is the order of steps without -S.
@@ -230,7 +230,21 @@ func squeueSteps(q *slurm.Squeue, w *World, jobs []format.Job) int {
 	if order == "" {
 		order = stepSort
 	}
-	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long, q.NoHeader}, format.Steps(jobs))
+	steps := namedSteps(format.Steps(jobs), slices.Concat(q.Jobs, q.StepIDs))
+	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long, q.NoHeader}, steps)
+}
+
+// namedSteps leaves the steps that ids such as `8` and `8.batch` name; all of them if there are none.
+func namedSteps(steps []format.Step, ids []string) []format.Step {
+	if len(ids) == 0 {
+		return steps
+	}
+	return slices.DeleteFunc(steps, func(s format.Step) bool {
+		return !slices.ContainsFunc(ids, func(id string) bool {
+			t, err := slurm.ParseTarget(id)
+			return err == nil && meant(t, s.Job) && (!t.HasStep || t.Step == s.Step)
+		})
+	})
 }
 
 // listing is how rows are to be shown.

@@ -2,17 +2,21 @@ package commands
 
 import (
 	"fmt"
+	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
 	"stint/cli/wire"
+	"stint/events"
 )
 
 // Users is what a command knows of the host's users without asking the agent.
 type Users struct {
 	Name func(uid uint32) string          // "" if there is none of that number
 	Uid  func(name string) (uint32, bool) // the number of a name
+	In   func(group string) bool          // whether the caller is in a group, or it can't be told; nil: it can't
 	All  bool                             // no user of the host is unknown to these functions
 }
 
@@ -35,7 +39,35 @@ func hostUsers() Users {
 			n, err := strconv.ParseUint(u.Uid, 10, 32)
 			return uint32(n), err == nil
 		},
+		In:  inGroup,
 		All: filesOnly(),
+	}
+}
+
+// inGroup goes by the groups of this process.
+func inGroup(name string) bool {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return !filesOnly()
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil || gid == os.Getgid() {
+		return true
+	}
+	gids, err := os.Getgroups()
+	return err != nil || slices.Contains(gids, gid)
+}
+
+// sees says whether the caller is shown a partition without asking for all: neither hidden ones nor those of other groups,
+// except to root.
+func (w *World) sees(p *events.PartitionDef) bool {
+	switch groups := p.GetAllowGroups(); {
+	case w.Uid == 0:
+		return true
+	case p.GetHidden():
+		return false
+	default:
+		return len(groups) == 0 || w.Users.In == nil || slices.ContainsFunc(groups, w.Users.In)
 	}
 }
 

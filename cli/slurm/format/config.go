@@ -22,7 +22,7 @@ func Config(a *projections.AnswerConfig, c *Context, host, file string) string {
 	values := map[string]string{}
 	for _, s := range cfg.GetSettings() {
 		if s.GetKey() != "SlurmctldHost" {
-			values[s.GetKey()] = null(s.GetValue())
+			values[s.GetKey()] = withUnit(s.GetKey(), null(s.GetValue()))
 		}
 	}
 	set := func(key, format string, args ...any) { values[key] = fmt.Sprintf(format, args...) }
@@ -109,6 +109,28 @@ func Config(a *projections.AnswerConfig, c *Context, host, file string) string {
 		}
 	}
 	return b.String()
+}
+
+// withUnit adds the unit in which a setting counts time to its number.
+func withUnit(key, value string) string {
+	_, err := strconv.ParseUint(value, 10, 32)
+	switch key {
+	case "BatchStartTimeout", "CompleteWait", "GetEnvTimeout", "GroupUpdateTime", "HealthCheckInterval", "InactiveLimit", "MessageTimeout",
+		"ResumeTimeout", "SchedulerTimeSlice", "SlurmctldTimeout", "SuspendTimeout", "TCPTimeout", "UnkillableStepTimeout", "WaitTime",
+		"AcctGatherNodeFreq", "ExtSensorsFreq", "SuspendTime":
+		if err == nil {
+			return value + " sec"
+		}
+	case "ResvOverRun":
+		if err == nil {
+			return value + " min"
+		}
+	case "PriorityDecayHalfLife", "PriorityMaxAge", "PriorityCalcPeriod", "PreemptExemptTime":
+		if s, err := slurm.ParseLimit(value); err == nil && s != events.Unlimited {
+			return Long(int64(s))
+		}
+	}
+	return value
 }
 
 func selectParameters(c *events.Config) string {

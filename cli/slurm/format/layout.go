@@ -4,6 +4,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,6 +23,11 @@ type Field[R any] struct {
 
 // Fields is all that can be printed of a row.
 type Fields[R any] []Field[R]
+
+// without is the fields but one, for a release that does not have it.
+func (f Fields[R]) without(name string) Fields[R] {
+	return slices.DeleteFunc(slices.Clone(f), func(field Field[R]) bool { return field.Name == name })
+}
 
 func (f Fields[R]) letter(c byte) *Field[R] {
 	for i := range f {
@@ -78,15 +84,7 @@ const maxColumns = 1000
 // known; it is printed as it stands, as Slurm does.
 func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
 	if strings.EqualFold(format, "%all") {
-		for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-			if field := f.letter(c); field != nil {
-				l.columns = append(l.columns, column[R]{field: field, fit: -1, suffix: "|"})
-			}
-		}
-		if n := len(l.columns); n > 0 {
-			l.columns[n-1].suffix = ""
-		}
-		return l, nil
+		return Layout[R]{columns: f.every()}, nil
 	}
 	head, rest, more := strings.Cut(format, "%")
 	l.prefix = head
@@ -131,11 +129,25 @@ func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
 	return l, notes
 }
 
+// every is a column for each letter, separated by |.
+func (f Fields[R]) every() []column[R] {
+	var columns []column[R]
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		if field := f.letter(c); field != nil {
+			columns = append(columns, column[R]{field: field, fit: -1, suffix: "|"})
+		}
+	}
+	if n := len(columns); n > 0 {
+		columns[n-1].suffix = ""
+	}
+	return columns
+}
+
 // defaultWidth is that of the columns of -O.
 const defaultWidth = 20
 
 // ByName reads a format of -O: `NAME[:[.][WIDTH][SUFFIX]],…`. Without a colon a column is 20 wide; a colon without a width
-// makes it as wide as needed. Names that are not known are left out, with a note.
+// makes it as wide as needed. ALL is every field that has a letter. Names that are not known are left out, with a note.
 func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 	for _, part := range strings.Split(format, ",") {
 		name, spec, sized := strings.Cut(part, ":")
@@ -144,6 +156,10 @@ func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 			continue
 		}
 		field := f.named(name)
+		if field == nil && strings.EqualFold(name, "all") && len(l.columns)+len(f) <= maxColumns {
+			l.columns = append(l.columns, f.every()...)
+			continue
+		}
 		if field == nil {
 			note := fmt.Sprintf("Invalid job format specification: %s", name)
 			if near, ok := slurm.Nearest(strings.ToLower(name), lower(f.Names())); ok {

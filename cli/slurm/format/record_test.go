@@ -134,11 +134,11 @@ func TestNodeAndPartitionRecords(t *testing.T) {
 func TestConfigRecord(t *testing.T) {
 	a := &projections.AnswerConfig{BootUs: us("2026-11-30T13:53:14"), NextId: 17, Config: &events.Config{Cluster: "oracle", KillWaitS: 5, MinJobAgeS: 300, MaxArraySize: 50001,
 		MaxJobCount: 100000, FirstJobId: 1, JobRequeue: true, NodeTimeoutS: 60, ReturnToServiceN: 2, DefMemPerCpuMib: 100, Backfill: true, SelectCore: true, SelectMemory: true,
-		GresTypes: []string{"gpu"}, Controllers: []string{"vm"}, Settings: []*events.Setting{{Key: "KillWait", Value: "5"}, {Key: "AuthType", Value: "auth/munge"}, {Key: "Licenses", Value: "matlab:4,ansys:2"}, {Key: "Epilog"}}}}
+		GresTypes: []string{"gpu"}, Controllers: []string{"vm"}, Settings: []*events.Setting{{Key: "KillWait", Value: "5"}, {Key: "AuthType", Value: "auth/munge"}, {Key: "Licenses", Value: "matlab:4,ansys:2"}, {Key: "Epilog"}, {Key: "WaitTime", Value: "0"}, {Key: "PriorityMaxAge", Value: "7-0"}, {Key: "ResvOverRun", Value: "UNLIMITED"}}}}
 	got := Config(a, testContext(slurm.Release2205), "vm", "/etc/slurm/slurm.conf")
 	for _, want := range []string{
 		"Configuration data as of 2026-11-30T13:54:15\nAuthType                = auth/munge\nBOOT_TIME               = 2026-11-30T13:53:14\nClusterName             = oracle\nDefMemPerCPU            = 100\n",
-		"\nEpilog                  = (null)\n", "\nKillWait                = 5 sec\n", "\nLicenses                = matlab:4,ansys:2\n", "\nMaxArraySize            = 50001\n", "\nMaxMemPerNode           = UNLIMITED\n",
+		"\nEpilog                  = (null)\n", "\nWaitTime                = 0 sec\n", "\nPriorityMaxAge          = 7-00:00:00\n", "\nResvOverRun             = UNLIMITED\n", "\nKillWait                = 5 sec\n", "\nLicenses                = matlab:4,ansys:2\n", "\nMaxArraySize            = 50001\n", "\nMaxMemPerNode           = UNLIMITED\n",
 		"\nMinJobAge               = 300 sec\n", "\nNEXT_JOB_ID             = 17\n", "\nOverTimeLimit           = 0 min\n", "\nSchedulerType           = sched/backfill\n", "\nSelectTypeParameters    = CR_CORE_MEMORY\n",
 		"\nSLURM_CONF              = /etc/slurm/slurm.conf\n", "\nSLURM_VERSION           = 22.05.8\n", "\nSlurmctldHost[0]        = vm\n", "\nSlurmdTimeout           = 60 sec\n",
 	} {

@@ -24,7 +24,15 @@ type Group struct {
 // NodeContext is what the rows of one answer about nodes have in common.
 type NodeContext struct {
 	Context
-	UserName func(uid uint32) string // nil: numbers are shown
+	UserName func(uid uint32) string           // nil: numbers are shown
+	Sees     func(p *events.PartitionDef) bool // whether the caller is shown a partition; nil: those that are not hidden
+}
+
+func (c *NodeContext) sees(p *events.PartitionDef) bool {
+	if c.Sees != nil {
+		return c.Sees(p)
+	}
+	return !p.GetHidden()
 }
 
 func (c *NodeContext) user(uid uint32) string {
@@ -198,6 +206,14 @@ const (
 	exactLetters     = "cdmwXYZz"
 )
 
+// SinfoFieldsOf is what sinfo of a release can print.
+func SinfoFieldsOf(r slurm.Release) Fields[Group] {
+	if r > slurm.Release2205 {
+		return SinfoFields
+	}
+	return SinfoFields.without("Reservation")
+}
+
 // SinfoFields is everything sinfo can print.
 var SinfoFields = Fields[Group]{
 	{'P', "Partition", "PARTITION", partitionField(func(p *events.PartitionDef) string {
@@ -338,7 +354,7 @@ func Groups(q *slurm.Sinfo, l Layout[Group], answer *projections.AnswerNodes, c 
 	index := map[string]int{}
 	seen := map[string]bool{}
 	for place, p := range answer.GetPartitions() {
-		if len(asked) > 0 && !asked[p.GetName()] || len(asked) == 0 && p.GetHidden() && !q.All {
+		if len(asked) > 0 && !asked[p.GetName()] || len(asked) == 0 && !q.All && !c.sees(p) {
 			continue
 		}
 		before := len(groups)

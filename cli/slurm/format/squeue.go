@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"stint/cli/slurm"
 	"stint/events"
 	"stint/events/hostlist"
 )
@@ -56,6 +57,14 @@ func idOrder(j Job) int64 {
 		return int64(j.GetArrayId())<<24 + task
 	}
 	return int64(j.GetId()) << 24
+}
+
+// SqueueFieldsOf is what squeue of a release can print of a job.
+func SqueueFieldsOf(r slurm.Release) Fields[Job] {
+	if r >= 2511 {
+		return SqueueFields
+	}
+	return append(SqueueFields.without("SLUID"), Field[Job]{Letter: 's', Value: fixedText[Job]("")}) // a letter that has lost its meaning
 }
 
 // SqueueFields is everything squeue can print of a job. What is not built prints what Slurm prints when it is not used.
