@@ -204,14 +204,14 @@ func TestWorkingDirectoryFallsBack(t *testing.T) {
 
 func TestStepSeesItsSettings(t *testing.T) {
 	r := newRig(t)
-	l := r.script("umask; ulimit -Sn; ulimit -Hn; nice; ps -o sid= -p $$ | tr -d ' '; echo $$; grep SigIgn /proc/self/status; ls /proc/$$/fd | tr '\\n' ' '", func(l *Launch) {
+	l := r.script("umask; ulimit -Sn; ulimit -Hn; nice; ps -o sid= -p $$ | tr -d ' '; echo $$; grep SigIgn /proc/self/status; ls /proc/$$/fd > fds; echo $(cat fds)", func(l *Launch) {
 		l.Umask = 0o027
 		l.Nice = 5
 		l.Rlimits = []*Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 321, Hard: 4321}}
 	})
 	x, out := r.run(l)
 	lines := strings.Split(out, "\n")
-	if x.Code != 0 || len(lines) != 8 {
+	if x.Code != 0 || len(lines) != 9 {
 		t.Fatalf("code %d, %q", x.Code, out)
 	}
 	if got := strings.Join(lines[:4], " "); got != "0027 321 4321 5" {
@@ -223,7 +223,7 @@ func TestStepSeesItsSettings(t *testing.T) {
 	if !strings.HasSuffix(lines[6], "\t0000000000000000") {
 		t.Errorf("ignored signals: %s", lines[6])
 	}
-	if lines[7] != "0 1 2 255 " { // 255 is bash's own
+	if lines[7] != "0 1 2 255" { // 255 is bash's own
 		t.Errorf("open files: %s", lines[7])
 	}
 	if st, err := os.Stat(filepath.Join(r.dir, string(l.Stdout.Path))); err != nil || st.Mode().Perm() != 0o640 {
