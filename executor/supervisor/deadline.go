@@ -115,7 +115,7 @@ func (s *supervisor) blow(st *step, sig syscall.Signal) {
 func (s *supervisor) noteOrder(o *Deadline) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	_ = s.journal.append(false, &Record{What: &Record_Deadline{o}})
+	_ = s.journal.append(inMemory, &Record{What: &Record_Deadline{o}})
 }
 
 // terminate ends steps for a cause, or earlier if they are already being ended.

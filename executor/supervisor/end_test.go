@@ -277,3 +277,48 @@ func TestStop(t *testing.T) {
 		t.Errorf("%v", x)
 	}
 }
+
+// An orderly stop loses no status, however many steps end just then.
+func TestStopLosesNoStatus(t *testing.T) {
+	r := newRig(t)
+	ctx := context.Background()
+	for range 3 {
+		var all []*Launch
+		pids := map[*Launch]int{}
+		for range 20 {
+			l := r.script("while [ ! -e go ]; do sleep 0.01; done; exit 7")
+			pids[l] = int(r.launch(l).Pid)
+			all = append(all, l)
+		}
+		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.exit(all[0].Key) // about now
+		if err := r.client.Stop(ctx, StopMode_KEEP_STEPS); err != nil {
+			t.Fatal(err)
+		}
+		overBefore := map[*Launch]bool{}
+		for l, pid := range pids {
+			overBefore[l] = !lives(pid)
+		}
+		if err := r.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		r.start()
+		lost := 0
+		for _, l := range all {
+			if x := r.exit(l.Key); x.End == End_LOST_STATUS && !overBefore[l] {
+				lost++ // it ended while nobody was there
+			} else if x.End != End_EXITED || x.Code != 7 {
+				t.Errorf("%v", x)
+			}
+			if err := r.client.Acknowledge(ctx, l.Key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%d ended while nobody was there", lost)
+		if err := os.Remove(filepath.Join(r.dir, "go")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -69,27 +69,41 @@ func readFrames(b []byte, f func(*Record)) int {
 	return good
 }
 
-// journal appends records; safe for many goroutines. Those that wait for the disk at the same time share one sync.
+// journal appends records; safe for many goroutines. One goroutine writes, what has gathered while it was busy together;
+// another one syncs, for all who wait at the time.
 type journal struct {
-	dir  string
-	kick chan struct{}
-	done chan struct{}
+	dir      string
+	kick     chan struct{} // there is something to write
+	kickSync chan struct{} // somebody waits for the disk
+	done     sync.WaitGroup
 
-	mu       sync.Mutex
-	idle     *sync.Cond // writing has become false
-	writing  bool
-	closed   bool
-	file     *os.File
-	size     int64 // of what is whole in the file
-	reserved int64 // up to where space is set aside
-	queue    []entry
-	queued   int64 // bytes in queue
+	mu         sync.Mutex
+	idle       *sync.Cond // writing has become false
+	writing    bool
+	closed     bool
+	file       *os.File
+	size       int64 // of what is whole in the file
+	reserved   int64 // up to where space is set aside
+	queue      []entry
+	queued     int64 // bytes in queue
+	writerOver bool
+	unsynced   []chan error // who waits for what is written to be on the disk
 }
 
-// entry is a frame on its way to the disk.
+// safety is what an append waits for.
+type safety int
+
+const (
+	inMemory safety = iota // nothing: it is written soon, and in order
+	written                // that this process may be killed
+	synced                 // that the machine may go down
+)
+
+// entry is a frame on its way to the file.
 type entry struct {
 	frame []byte
-	wait  chan error // nil: nobody waits for it
+	need  safety
+	wait  chan error // nil with inMemory
 }
 
 // openJournal opens the journal in dir, or makes an empty one, and calls f for each record. torn is the number of bytes
@@ -119,9 +133,11 @@ func openJournal(dir string, f func(*Record)) (j *journal, torn int, err error) 
 		file.Close()
 		return nil, 0, fmt.Errorf("opening the journal: %w", err)
 	}
-	j = &journal{dir: dir, file: file, size: int64(good), reserved: int64(good), kick: make(chan struct{}, 1), done: make(chan struct{})}
+	j = &journal{dir: dir, file: file, size: int64(good), reserved: int64(good), kick: make(chan struct{}, 1), kickSync: make(chan struct{}, 1)}
 	j.idle = sync.NewCond(&j.mu)
+	j.done.Add(2)
 	go j.write()
+	go j.sync()
 	return j, torn, nil
 }
 
@@ -156,14 +172,13 @@ func setAside(f *os.File, from, upTo int64) error {
 	}
 }
 
-// append puts records at the end. With sync it returns when they, and all before them, are on the disk; without, they
-// are written soon and in order.
-func (j *journal) append(sync bool, records ...*Record) error {
-	var e entry
+// append puts records at the end, and returns when they, and all before them, are as safe as is asked.
+func (j *journal) append(need safety, records ...*Record) error {
+	e := entry{need: need}
 	for _, r := range records {
 		e.frame = appendFrame(e.frame, r)
 	}
-	if sync {
+	if need != inMemory {
 		e.wait = make(chan error, 1)
 	}
 	j.mu.Lock()
@@ -174,33 +189,46 @@ func (j *journal) append(sync bool, records ...*Record) error {
 	j.queue = append(j.queue, e)
 	j.queued += int64(len(e.frame))
 	j.mu.Unlock()
-	select {
-	case j.kick <- struct{}{}:
-	default:
-	}
-	if !sync {
+	poke(j.kick)
+	if e.wait == nil {
 		return nil
 	}
 	return <-e.wait
 }
 
-// write is the one writer: what has gathered while it was busy goes out together.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (j *journal) isClosed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.closed
+}
+
+// write writes until the journal is closed.
 func (j *journal) write() {
-	defer close(j.done)
-	for range j.kick {
-		j.flush()
+	defer j.done.Done()
+	defer func() {
 		j.mu.Lock()
-		closed := j.closed
+		j.writerOver = true
 		j.mu.Unlock()
+		poke(j.kickSync)
+	}()
+	for range j.kick {
+		closed := j.isClosed()
+		j.flush()
 		if closed {
-			j.flush() // what came in between
 			return
 		}
 	}
 }
 
-// flush writes what has gathered. If the disk does not take it, the file is left as before, those who wait are told and
-// their records dropped; records that nobody waits for are kept for the next time.
+// flush writes what has gathered. If the file does not take it, it is left as before, those who wait are told and their
+// records dropped; records that nobody waits for are kept for the next time.
 func (j *journal) flush() {
 	j.mu.Lock()
 	batch := j.queue
@@ -213,17 +241,13 @@ func (j *journal) flush() {
 	j.mu.Unlock()
 
 	var b []byte
-	sync := false
 	for _, e := range batch {
 		b = append(b, e.frame...)
-		sync = sync || e.wait != nil
 	}
 	_, err := file.WriteAt(b, at)
-	if err == nil && sync {
-		err = datasync(file)
-	}
 
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.writing = false
 	j.idle.Broadcast()
 	if err == nil {
@@ -234,19 +258,45 @@ func (j *journal) flush() {
 		if file.Truncate(at) == nil {
 			j.reserved = at // truncating gave the reserve back
 		}
-		var kept []entry
-		for _, e := range batch {
-			if e.wait == nil {
-				kept = append(kept, e)
-				j.queued += int64(len(e.frame))
+	}
+	var kept []entry
+	for _, e := range batch {
+		switch {
+		case e.wait == nil && err != nil:
+			kept = append(kept, e)
+			j.queued += int64(len(e.frame))
+		case e.wait == nil:
+		case e.need == synced && err == nil:
+			j.unsynced = append(j.unsynced, e.wait)
+		default:
+			e.wait <- err
+		}
+	}
+	j.queue = append(kept, j.queue...)
+	if len(j.unsynced) > 0 {
+		poke(j.kickSync)
+	}
+}
+
+// sync syncs for those who wait, until the journal is closed and its writer over.
+func (j *journal) sync() {
+	defer j.done.Done()
+	for range j.kickSync {
+		j.mu.Lock()
+		waiting, file, over := j.unsynced, j.file, j.writerOver
+		j.unsynced = nil
+		j.mu.Unlock()
+		if len(waiting) > 0 {
+			err := datasync(file)
+			if err != nil {
+				err = fmt.Errorf("syncing the journal: %w", err)
+			}
+			for _, w := range waiting {
+				w <- err
 			}
 		}
-		j.queue = append(kept, j.queue...)
-	}
-	j.mu.Unlock()
-	for _, e := range batch {
-		if e.wait != nil {
-			e.wait <- err
+		if over {
+			return
 		}
 	}
 }
@@ -325,11 +375,8 @@ func (j *journal) close() error {
 	}
 	j.closed = true
 	j.mu.Unlock()
-	select {
-	case j.kick <- struct{}{}:
-	default:
-	}
-	<-j.done
+	poke(j.kick)
+	j.done.Wait()
 	err := datasync(j.file)
 	if cerr := j.file.Close(); err == nil {
 		err = cerr

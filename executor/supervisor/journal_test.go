@@ -61,7 +61,7 @@ func TestJournalTornAnywhere(t *testing.T) {
 			t.Fatalf("cut at %d: %d bytes torn, want %d", cut, torn, cut-at)
 		}
 		more := &Record{What: &Record_Tombstone{&Tombstone{Key: &Key{Job: 9}}}}
-		if err := j.append(true, more); err != nil {
+		if err := j.append(synced, more); err != nil {
 			t.Fatal(err)
 		}
 		if err := j.close(); err != nil {
@@ -144,7 +144,7 @@ func TestCompactionKeepsEverything(t *testing.T) {
 		dir := t.TempDir()
 		s := read(dir)
 		if n > 0 {
-			if err := s.journal.append(true, all[:n]...); err != nil {
+			if err := s.journal.append(synced, all[:n]...); err != nil {
 				t.Fatal(err)
 			}
 		}

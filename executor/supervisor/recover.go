@@ -45,7 +45,7 @@ func (s *supervisor) recover() error {
 		// A full disk must not keep the node from finding its steps: the journal as it is says the same.
 		s.log.Warn("the journal cannot be begun anew", "error", err)
 		if boot != s.boot {
-			if err := s.journal.append(true, &Record{What: &Record_Header{&Header{BootId: s.boot, Format: journalFormat}}}); err != nil {
+			if err := s.journal.append(synced, &Record{What: &Record_Header{&Header{BootId: s.boot, Format: journalFormat}}}); err != nil {
 				return err
 			}
 		}

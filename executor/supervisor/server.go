@@ -253,5 +253,5 @@ func (s *supervisor) acknowledge(keys []*Key) (int, error) {
 		return 0, nil
 	}
 	// Should it be lost, the end is told once more, which does no harm.
-	return len(records), s.journal.append(false, records...)
+	return len(records), s.journal.append(inMemory, records...)
 }

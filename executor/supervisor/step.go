@@ -165,7 +165,7 @@ func (s *supervisor) admit(st *step) *launchError {
 
 	err := s.journal.reserve(n + 1)
 	if err == nil {
-		err = s.journal.append(true, &Record{What: &Record_Launching{st.launching}})
+		err = s.journal.append(synced, &Record{What: &Record_Launching{st.launching}})
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -210,8 +210,8 @@ func (s *supervisor) bear(st *step, b *born) error {
 		st.order.AtMonoNs = b.birth.StartedMonoNs + ms*int64(time.Millisecond)
 	}
 	s.mu.Unlock()
-	// Not waited for: it guards against this process being killed, not against the machine going down.
-	err := s.journal.append(false, &Record{What: &Record_Birth{b.birth}})
+	// It guards against this process being killed; if the machine goes down, the process does too.
+	err := s.journal.append(written, &Record{What: &Record_Birth{b.birth}})
 	if err == nil {
 		err = s.reaper.watch(st.pidfd, func() { s.finish(st) })
 	}
@@ -259,7 +259,7 @@ func (s *supervisor) clear(st *step, x *Exited) {
 		p := x.CloneVT()
 		p.Provisional = true
 		s.gate.RLock()
-		_ = s.journal.append(true, &Record{What: &Record_Exited{p}})
+		_ = s.journal.append(synced, &Record{What: &Record_Exited{p}})
 		s.gate.RUnlock()
 		x.LeftOver = uint32(s.endAll(st))
 	}
@@ -385,7 +385,7 @@ func (s *supervisor) bury(st *step, x *Exited) {
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		s.gate.RLock()
-		err := s.journal.append(true, &Record{What: &Record_Exited{x}})
+		err := s.journal.append(synced, &Record{What: &Record_Exited{x}})
 		if err == nil {
 			s.retire(st, x)
 		}

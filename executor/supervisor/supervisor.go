@@ -457,7 +457,7 @@ func (s *supervisor) stop(mode StopMode) error {
 	return nil
 }
 
-// finish makes Main return.
+// leave makes Main return.
 func (s *supervisor) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -466,6 +466,23 @@ func (s *supervisor) leave() {
 	default:
 		close(s.finished)
 	}
+}
+
+// seeingOff tells whether some step has ended and is not in the journal yet.
+func (s *supervisor) seeingOff() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.live {
+		if st.ended() {
+			return true
+		}
+		if st.birth != nil && !st.adopted.Load() {
+			if _, _, over, err := peekExit(int(st.birth.Pid)); err == nil && over {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shut gives everything back but the steps.
@@ -478,6 +495,10 @@ func (s *supervisor) shut() error {
 		s.log.Warn("not waiting any longer", "error", err)
 	}
 	s.listener.Close()
+	// A status that is known to nobody else yet is to be in the journal, or it goes with this process.
+	for until := time.Now().Add(5 * time.Second); s.seeingOff() && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
 	s.mu.Lock()
 	s.closed = true
 	for _, st := range s.live {
