@@ -70,7 +70,10 @@ func (l *Ledger) answer(ctx context.Context, ask *rows.Ask, answer *rows.Answer)
 	if err != nil {
 		return err
 	}
-	defer snap.Close()
+	defer func() {
+		snap.Close()
+		l.asked.Done()
+	}()
 	if answer.Seq, answer.NowUs, err = readCursor(snap); err != nil {
 		return err
 	}
@@ -94,13 +97,17 @@ func (l *Ledger) answer(ctx context.Context, ask *rows.Ask, answer *rows.Answer)
 	return errors.New("a question that this ledger does not know; it may be older than the command that asks")
 }
 
-// snapshot is the tables as they are now, or why they cannot be read.
+// snapshot is the tables as they are now, or why they cannot be read. Close waits until l.asked is done.
 func (l *Ledger) snapshot() (*pebble.Snapshot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
 		return nil, l.broken
 	}
+	if l.closed {
+		return nil, errors.New("the ledger is going down; ask again when it is back")
+	}
+	l.asked.Add(1)
 	return l.db.NewSnapshot(), nil
 }
 

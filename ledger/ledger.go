@@ -60,6 +60,8 @@ type Ledger struct {
 	gone    chan struct{} // closed when broken is set
 
 	snappedSeq uint64 // as told to others
+	closed     bool
+	asked      sync.WaitGroup // questions being answered
 	fetch      Fetcher
 	open       openQuestions
 }
@@ -350,11 +352,16 @@ func (l *Ledger) Hash() ([32]byte, error) {
 // Close writes what was gathered and a snapshot of the fold, and closes the tables.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
-	broken := l.broken
+	broken, again := l.broken, l.closed
+	l.closed = true
 	l.mu.Unlock()
+	if again {
+		return nil
+	}
 	if broken != nil {
 		return nil // the storage engine is not in a state to be closed
 	}
+	l.asked.Wait()
 	err := l.Commit(true)
 	if err == nil && l.fold.Seq() > l.snapped {
 		err = l.saveFold()

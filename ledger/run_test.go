@@ -280,3 +280,35 @@ func TestVoidIsTold(t *testing.T) {
 		t.Errorf("%s", story.Text(last))
 	}
 }
+
+// Questions may come at any time, also while the ledger goes down and when it is gone.
+func TestAskedWhileClosing(t *testing.T) {
+	h := sample(t)
+	for range 20 {
+		l := open(t, vfs.NewMem(), Options{})
+		feed(t, l, h, uint64(len(h.log)), 100)
+		done := make(chan int)
+		for range 4 {
+			go func() {
+				n := 0
+				for {
+					a := l.Answer(context.Background(), &rows.Ask{What: &rows.Ask_Jobs{Jobs: &rows.AskJobs{}}})
+					if a.Error != "" {
+						break
+					}
+					n++
+				}
+				done <- n
+			}()
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			<-done
+		}
+		if a := l.Answer(context.Background(), &rows.Ask{What: &rows.Ask_Status{}}); !strings.Contains(a.Error, "going down") {
+			t.Errorf("after it: %v", a)
+		}
+	}
+}
