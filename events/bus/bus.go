@@ -81,7 +81,8 @@ type Batch struct {
 
 	// Tip says that nothing was behind the last of these messages when they were sent: the backlog is
 	// folded and the follower may answer. It is set again whenever the end is reached, and is set once on
-	// an empty batch if there was nothing to read at all.
+	// an empty batch if there was nothing to read at all. Whoever follows the whole log has then been handed all
+	// that was acknowledged when Follow was called; one who follows a part of a stream may be a moment behind.
 	Tip bool
 }
 

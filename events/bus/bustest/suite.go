@@ -18,7 +18,7 @@ import (
 type Connect func(t testing.TB) bus.Bus
 
 // patience is how long a test waits for something that must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // Run runs the contract.
 func Run(t *testing.T, connect Connect) {

@@ -34,6 +34,7 @@ type follower struct {
 	complete bool      // every sequence must come
 	strict   bool      // a place beyond the end is an error
 
+	goal  uint64 // the last sequence when it began, if complete: no end before that
 	told  bool   // the end was reported
 	lived bool   // the last session had a consumer
 	hole  uint64 // a sequence that was skipped, and how often
@@ -91,7 +92,7 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 	}
 	defer f.b.dropConsumer(f.stream, c.CachedInfo().Name)
 	f.lived = true
-	if !f.told && c.CachedInfo().NumPending == 0 {
+	if !f.told && c.CachedInfo().NumPending == 0 && f.reached() {
 		f.told = true
 		if err := fn(bus.Batch{Tip: true}); err != nil {
 			return err, nil
@@ -139,6 +140,7 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 		batch, ended := q.take()
 		if len(batch.Messages) > 0 {
 			f.next = batch.Messages[len(batch.Messages)-1].Seq + 1
+			batch.Tip = batch.Tip && f.reached()
 			f.told = f.told || batch.Tip
 			if err := fn(batch); err != nil {
 				return err, nil
@@ -162,6 +164,9 @@ func (f *follower) session(ctx context.Context, fn func(bus.Batch) error) (final
 		}
 	}
 }
+
+// reached reports whether all has been taken that the stream held when the follower began.
+func (f *follower) reached() bool { return !f.complete || f.next > f.goal }
 
 // skipped says that a sequence did not come.
 type skipped struct{ at, to uint64 }
@@ -196,6 +201,10 @@ func (f *follower) place(ctx context.Context) (final, err error) {
 		case f.complete && f.next < first:
 			return &bus.TrimmedError{From: f.next, First: first}, nil
 		case !f.strict || f.next <= last+1:
+			if f.complete {
+				// The consumer's server may be behind the leader, and then its end is not the end.
+				f.goal = max(f.goal, last)
+			}
 			return nil, nil
 		case n == lookAgains:
 			return &bus.AheadError{From: f.next, Last: last}, nil
