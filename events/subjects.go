@@ -52,6 +52,9 @@ func SubjectAsk(view string) string { return "ask." + Token(view) }
 // SubjectAskNode asks what should run on a node.
 func SubjectAskNode(name string) string { return "ask.node." + Token(name) }
 
+// SubjectBeats is every node's sign of life.
+const SubjectBeats = "beat.*"
+
 // SubjectBeat is a node's sign of life.
 func SubjectBeat(node string) string { return "beat." + Token(node) }
 

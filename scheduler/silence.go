@@ -29,7 +29,7 @@ func newBeats(clock func() time.Time) *beats {
 }
 
 func (b *beats) listen(w bus.Wire) (stop func(), err error) {
-	return w.Listen(events.SubjectBeat("*"), "", func(n bus.Nudge) {
+	return w.Listen(events.SubjectBeats, "", func(n bus.Nudge) {
 		token := n.Subject[strings.LastIndexByte(n.Subject, '.')+1:]
 		if name, err := events.Untoken(token); err == nil {
 			b.heard(name)
