@@ -165,17 +165,42 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 	r := bufio.NewReaderSize(c, 16<<10)
 	call := &call{agent: a, ctx: ctx, peer: peer, send: func(m *wire.Response) error { return wire.Write(c, m) }}
 	for {
-		req := new(wire.Request)
-		if err := wire.Read(r, req, wire.MaxFrame); err != nil {
-			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
-				wire.Write(c, refuse(events.Code_MALFORMED, "the request could not be read: "+err.Error()))
-			}
-			return
-		}
-		if err := call.send(call.answer(req)); err != nil {
+		if !a.serveOne(ctx, c, r, call) {
 			return
 		}
 	}
+}
+
+// sendTime is how long a request may take to arrive once it has begun to, and how long it may wait for others of its user.
+const sendTime = 2 * time.Minute
+
+// serveOne answers one request; false: the connection is over.
+func (a *Agent) serveOne(ctx context.Context, c *net.UnixConn, r io.Reader, call *call) bool {
+	unread := func(err error) bool {
+		if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			wire.Write(c, refuse(events.Code_MALFORMED, "the request could not be read: "+err.Error()))
+		}
+		return false
+	}
+	size, err := wire.ReadSize(r, wire.MaxFrame)
+	if err != nil {
+		return unread(err)
+	}
+	patience, cancel := context.WithTimeout(ctx, sendTime)
+	release, ok := a.limiter.hold(patience, call.peer.uid, size)
+	cancel()
+	if !ok {
+		wire.Write(c, refuse(events.Code_RATE_LIMITED, fmt.Sprintf("your other requests have %d MiB on their way to the agent, which is the most it allows; let some end first", a.limiter.limits.Bytes>>20)))
+		return false
+	}
+	defer release()
+	req := new(wire.Request)
+	c.SetReadDeadline(time.Now().Add(sendTime))
+	if err := wire.ReadBody(r, req, size); err != nil {
+		return unread(err)
+	}
+	c.SetReadDeadline(time.Time{})
+	return call.send(call.answer(req)) == nil
 }
 
 // peer is who is at the other end of a connection, by the kernel's word.

@@ -307,3 +307,51 @@ func TestLocalNames(t *testing.T) {
 		t.Errorf("root is %+v", got)
 	}
 }
+
+// A user who announces much and sends little takes no memory for it, and keeps only their own further requests waiting.
+func TestBytesOnTheirWay(t *testing.T) {
+	c := start(t, Limits{Bytes: 1 << 20})
+	path, done, err := wire.Address(c.dir, wire.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	hog, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hog.Close()
+	hog.Write([]byte{0, 0x10, 0, 0, 1}) // a MiB, of which one byte comes
+	l, uid := c.agent.limiter, uint32(os.Geteuid())
+	state := func() (bytes int, waited bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.user(uid).bytes, l.user(uid).freed != nil
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("it did not come about: %s", what)
+			}
+		}
+	}
+	until("the announcement is taken in", func() bool { bytes, _ := state(); return bytes == 1<<20 })
+	answered := make(chan error, 1)
+	conn := c.dial()
+	go func() {
+		_, err := conn.Call(&wire.Request{What: &wire.Request_Hello{Hello: &wire.Hello{}}})
+		answered <- err
+	}()
+	until("the next request waits", func() bool { _, waited := state(); return waited })
+	release, ok := l.hold(context.Background(), uid+1, 1<<20)
+	if !ok {
+		t.Fatal("another user waits too")
+	}
+	release()
+	hog.Close()
+	if err := <-answered; err != nil {
+		t.Errorf("the request that waited: %v", err)
+	}
+	until("nothing is held any more", func() bool { bytes, waited := state(); return bytes == 0 && !waited })
+}

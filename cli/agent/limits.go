@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"stint/cli/wire"
 )
 
 // Limits hold each user of the host, root and the cluster's own user included, to what one user may ask for at once.
@@ -13,6 +16,7 @@ type Limits struct {
 	Burst       int     // intents at once; default 20,000
 	Script      int     // bytes of a script; default 4 MiB, as Slurm's max_script_size
 	Environment int     // bytes of an environment; default 4 MiB
+	Bytes       int     // of requests that are on their way; more of them wait. Default 128 MiB; a single one is always taken
 }
 
 func (l Limits) filled() Limits {
@@ -31,6 +35,9 @@ func (l Limits) filled() Limits {
 	if l.Environment == 0 {
 		l.Environment = 4 << 20
 	}
+	if l.Bytes == 0 {
+		l.Bytes = 2 * wire.MaxFrame
+	}
 	return l
 }
 
@@ -47,6 +54,8 @@ type allowance struct {
 	connections int
 	tokens      float64
 	at          time.Time
+	bytes       int
+	freed       chan struct{} // closed when bytes become fewer; nil: nobody waits for it
 }
 
 func newLimiter(l Limits) *limiter {
@@ -76,6 +85,38 @@ func (l *limiter) connect(uid uint32) (release func(), ok bool) {
 		defer l.mu.Unlock()
 		u.connections--
 	}, true
+}
+
+// hold counts n bytes of a request until release is called. It waits as long as the user has too many on their way already;
+// false: ctx has ended first.
+func (l *limiter) hold(ctx context.Context, uid uint32, n int) (release func(), ok bool) {
+	for {
+		l.mu.Lock()
+		u := l.user(uid)
+		if u.bytes == 0 || u.bytes+n <= l.limits.Bytes {
+			u.bytes += n
+			l.mu.Unlock()
+			return func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				u.bytes -= n
+				if u.freed != nil {
+					close(u.freed)
+					u.freed = nil
+				}
+			}, true
+		}
+		if u.freed == nil {
+			u.freed = make(chan struct{})
+		}
+		freed := u.freed
+		l.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
 }
 
 // take takes n intents from a user's allowance; if it holds fewer, nothing is taken and wait says how long it takes

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -54,17 +55,36 @@ func Write(w io.Writer, m message) error {
 
 // Read reads one frame of at most limit bytes into m. io.EOF means that the other side closed between frames.
 func Read(r io.Reader, m interface{ UnmarshalVT([]byte) error }, limit int) error {
+	size, err := ReadSize(r, limit)
+	if err != nil {
+		return err
+	}
+	return ReadBody(r, m, size)
+}
+
+// ReadSize reads how many bytes the next frame has, at most limit. io.EOF means that there is none.
+func ReadSize(r io.Reader, limit int) (int, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
+		return 0, err
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if int64(size) > int64(limit) {
-		return fmt.Errorf("a frame of %d bytes is larger than the %d that are taken here", size, limit)
+		return 0, fmt.Errorf("a frame of %d bytes is larger than the %d that are taken here", size, limit)
 	}
-	frame := make([]byte, size)
-	if _, err := io.ReadFull(r, frame); err != nil {
-		return fmt.Errorf("reading a frame: %w", err)
+	return int(size), nil
+}
+
+// ReadBody reads the rest of a frame into m. It takes memory as bytes arrive, not as they are announced.
+func ReadBody(r io.Reader, m interface{ UnmarshalVT([]byte) error }, size int) error {
+	frame := make([]byte, 0, min(size, 64<<10))
+	for len(frame) < size {
+		have := len(frame)
+		more := min(size-have, max(have, 64<<10))
+		frame = slices.Grow(frame, more)[:have+more]
+		if _, err := io.ReadFull(r, frame[have:]); err != nil {
+			return fmt.Errorf("reading a frame: %w", err)
+		}
 	}
 	return m.UnmarshalVT(frame)
 }
