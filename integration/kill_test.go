@@ -30,7 +30,6 @@ import (
 // Twenty seeds are twenty rounds, on clusters that live through five of them each. STINT_SOAK=1 goes on with others;
 // STINT_SEED=N is one round alone.
 func TestKill(t *testing.T) {
-	needRoot(t)
 	const perCluster = 5
 	var seeds []uint64
 	for s := uint64(1); s <= 20; s++ {

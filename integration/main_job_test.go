@@ -25,7 +25,7 @@ exit 7
 		t.Errorf("squeue at once: %q", got)
 	}
 	c.await("1", "FAILED")
-	if got, want := c.read("slurm-1.out"), "1 main n1 gpu=0 word\n"; got != want {
+	if got, want := c.read("slurm-1.out"), "1 main "+hostOf(t, "n1")+" gpu=0 word\n"; got != want {
 		t.Errorf("the output is %q, want %q", got, want)
 	}
 	if got := c.do("squeue"); strings.Count(got, "\n") != 1 {
