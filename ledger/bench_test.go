@@ -183,7 +183,7 @@ func BenchmarkAsk(b *testing.B) {
 		{"all-X", &rows.AskJobs{Allocations: true, StartUs: 1}},
 		{"all-steps", &rows.AskJobs{StartUs: 1}},
 		{"user-X", &rows.AskJobs{Allocations: true, StartUs: 1, Users: []string{"user3"}}},
-		{"name-X", &rows.AskJobs{Allocations: true, StartUs: 1, Names: []string{"job7"}, Users: []string{"user3"}}},
+		{"name-X", &rows.AskJobs{Allocations: true, StartUs: 1, Names: []string{"job3"}, Users: []string{"user3"}}},
 		{"one", &rows.AskJobs{Jobs: []*rows.Selection{{Job: uint32(jobs / 2)}}}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
