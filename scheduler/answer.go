@@ -16,8 +16,10 @@ var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wa
 
 // Subjects of what is said between controllers about outcomes: core messages, never truth.
 const (
-	subjectOutcomes    = "ask.outcomes"
-	subjectAllOutcomes = "ask.outcomes.all"
+	subjectOutcomes = "ask.outcomes"
+
+	// Of one controller, by its name: what it as the leader thinks of all pending jobs.
+	subjectAllOutcomes = "ask.outcomes."
 )
 
 // answerQueue spreads the questions over all controllers.
@@ -44,7 +46,7 @@ func (c *Controller) answer() (stop func(), err error) {
 	}
 	keep(w.Answer(events.SubjectAsk("node")+".*", answerQueue, c.reply))
 	keep(w.Listen(subjectOutcomes, "", c.hearOutcomes))
-	keep(w.Answer(subjectAllOutcomes, "", func(context.Context, bus.Nudge) ([]byte, error) {
+	keep(w.Answer(subjectAllOutcomes+events.Token(c.cfg.Name), "", func(context.Context, bus.Nudge) ([]byte, error) {
 		if t := c.outcomes.all(); c.busyLeading() {
 			return t.MarshalVT()
 		}
@@ -54,6 +56,7 @@ func (c *Controller) answer() (stop func(), err error) {
 		stop()
 		return nil, fmt.Errorf("beginning to answer questions: %w", err)
 	}
+	go c.learnOutcomes()
 	return stop, nil
 }
 
@@ -195,15 +198,23 @@ func (c *Controller) hearOutcomes(n bus.Nudge) {
 		return
 	}
 	m := new(projections.Outcomes)
-	if m.UnmarshalVT(n.Data) != nil || c.outcomes.hear(m) {
+	if c.shown.Load() == nil || m.UnmarshalVT(n.Data) != nil || c.outcomes.hear(m) {
 		return
 	}
-	go func() { // a term we have not heard from yet
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		data, err := c.cfg.Bus.Wire().Ask(ctx, subjectAllOutcomes, nil)
-		if all := new(projections.Outcomes); err == nil && all.UnmarshalVT(data) == nil {
-			c.outcomes.hear(all)
-		}
-	}()
+	go c.learnOutcomes() // of a term that was not heard of before
+}
+
+// learnOutcomes asks the leader what it thinks of all pending jobs: when a controller begins to answer, and when it hears of
+// another term than the one it knows.
+func (c *Controller) learnOutcomes() {
+	leader := c.shown.Load().view.Term().Controller
+	if leader == "" || leader == c.cfg.Name {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	data, err := c.cfg.Bus.Wire().Ask(ctx, subjectAllOutcomes+events.Token(leader), nil)
+	if all := new(projections.Outcomes); err == nil && all.UnmarshalVT(data) == nil && !c.busyLeading() {
+		c.outcomes.hear(all)
+	}
 }
