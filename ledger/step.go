@@ -84,7 +84,7 @@ const oomSignal = 125
 // stepState is how a step ended: what a signal killed was cancelled, as Slurm has it.
 func stepState(s *rows.StepRow) events.JobState {
 	switch {
-	case s.OomKills > 0 && (s.ExitCode != 0 || s.ExitSignal != 0):
+	case s.OomKills > 0: // also if the script itself went on and ended well, as Slurm has it
 		s.ExitCode, s.ExitSignal = 0, oomSignal
 		return events.JobState_OUT_OF_MEMORY
 	case s.Unseen, s.ExitSignal != 0:

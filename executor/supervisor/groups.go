@@ -222,6 +222,9 @@ func (c *group1) Usage(u *Usage) error {
 	if s.Has&cgroup.HasCPU != 0 && uint64(s.CPUUser+s.CPUSystem) > u.UserNs+u.SystemNs {
 		u.UserNs, u.SystemNs = uint64(s.CPUUser), uint64(s.CPUSystem)
 	}
+	if s.Has&cgroup.HasMemoryPeak != 0 && u.RssPeakBytes == 0 { // too short to be looked at: page cache and all
+		u.RssPeakBytes = s.MemoryPeakBytes
+	}
 	if s.Has&cgroup.HasPIDsPeak != 0 {
 		u.ProcessesPeak = max(u.ProcessesPeak, uint32(s.PIDsPeak))
 	}

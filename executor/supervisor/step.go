@@ -304,7 +304,7 @@ func (s *supervisor) howEnded(st *step) *Exited {
 			x.End, x.Signal, x.Core = End_SIGNALED, info.status, info.code == cldDumped
 		}
 		x.Usage.UserNs, x.Usage.SystemNs = uint64(ru.Utime.Nano()), uint64(ru.Stime.Nano())
-		x.Usage.RssPeakBytes = uint64(ru.Maxrss) << 10
+		x.Usage.RssPeakBytes = ownPeak(ru.Maxrss)
 		x.Usage.ReadBytes, x.Usage.WriteBytes = uint64(ru.Inblock)*512, uint64(ru.Oublock)*512
 		x.Usage.MajorFaults = uint64(ru.Majflt)
 		return x
@@ -317,6 +317,16 @@ func (s *supervisor) howEnded(st *step) *Exited {
 	}
 	x.End, x.Detail = End_LOST_STATUS, "the supervisor that had started it was killed, so nobody saw how it ended"
 	return x
+}
+
+// ownPeak is the most memory a child had, in bytes, from what the kernel says at its end in KiB. That begins with what the
+// supervisor itself had when it forked (the kernel carries the peak over exec), so only more than that is the child's; 0: unknown.
+func ownPeak(kib int64) uint64 {
+	var self syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &self) == nil && kib <= self.Maxrss {
+		return 0
+	}
+	return uint64(kib) << 10
 }
 
 // traceOf looks for the status of a process that is over and was never our child: as long as it is a zombie /proc has it,
