@@ -385,11 +385,6 @@ func (s *supervisor) bury(st *step, x *Exited) {
 			s.log.Warn("a control group cannot be removed", "step", st.id.String(), "error", err)
 		}
 	}
-	if dir := st.launching.Spool; dir != "" {
-		if err := s.spool.give(dir); err != nil {
-			s.log.Warn("a script cannot be removed", "step", st.id.String(), "error", err)
-		}
-	}
 	if st.stderr != nil {
 		st.stderr.Close()
 	}
@@ -397,6 +392,7 @@ func (s *supervisor) bury(st *step, x *Exited) {
 		s.gate.RLock()
 		err := s.journal.append(synced, &Record{What: &Record_Exited{x}})
 		if err == nil {
+			s.returnSpool(st)
 			s.retire(st, x)
 		}
 		s.gate.RUnlock()
@@ -408,6 +404,16 @@ func (s *supervisor) bury(st *step, x *Exited) {
 		}
 		s.log.Error("the end of a step cannot be written down, trying again", "step", st.id.String(), "error", err)
 		time.Sleep(pause)
+	}
+}
+
+// returnSpool gives back the folder of a step's script. Not before the end is written down: else another step could have the
+// folder while the journal still calls this one its owner, and a supervisor that takes both up would clear it under the other.
+func (s *supervisor) returnSpool(st *step) {
+	if dir := st.launching.Spool; dir != "" {
+		if err := s.spool.give(dir); err != nil {
+			s.log.Warn("a script cannot be removed", "step", st.id.String(), "error", err)
+		}
 	}
 }
 
