@@ -172,6 +172,9 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	if err := os.WriteFile(filepath.Join(string(u.dir), wire.CompatFile), []byte(next.Compat+"\n"), 0o644); err != nil {
 		return fmt.Errorf("writing which Slurm is emulated: %w", err)
 	}
+	if _, err := binDir(string(u.dir)); err != nil {
+		return fmt.Errorf("putting the command names in place: %w", err)
+	}
 	u.host = &host{dir: u.dir, cluster: next, log: u.log, several: !u.split}
 	return nil
 }
