@@ -245,6 +245,19 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A step's memory is its own: the supervisor's, which the kernel counts to a child that has not come to its exec, is not in it.
+func TestMemoryIsTheStepsOwn(t *testing.T) {
+	r := newRig(t)
+	x, _ := r.run(r.script("exit 0"))
+	if x.Usage.RssPeakBytes > 8<<20 {
+		t.Errorf("an empty script had %d bytes", x.Usage.RssPeakBytes)
+	}
+	x, _ = r.run(r.script("awk 'BEGIN { s = sprintf(\"%200000000s\", \"x\") }'"))
+	if x.Usage.RssPeakBytes < 190e6 {
+		t.Errorf("a script of 200 MB had %d bytes", x.Usage.RssPeakBytes)
+	}
+}
+
 func TestStop(t *testing.T) {
 	r := newRig(t)
 	ctx := context.Background()
