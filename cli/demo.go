@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"stint/cli/site"
 	"stint/cli/wire"
@@ -58,9 +59,9 @@ type demoJob struct {
 var demoJobs = []*demoJob{
 	{name: "toolong", options: []string{"-t", "1"}, script: "echo working; sleep 600\n", state: events.JobState_TIMEOUT, output: []string{"working", "CANCELLED AT"},
 		what: "runs into its time limit of a minute, while the rest goes on"},
-	{name: "cpu", options: []string{"-c", "2"}, script: "echo \"$SLURM_CPUS_ON_NODE CPUs on $(hostname)\"; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo counted to $i\n",
+	{name: "cpu", options: []string{"-c", "2"}, script: "echo \"$SLURM_CPUS_ON_NODE CPUs on $SLURMD_NODENAME\"; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo counted to $i\n",
 		state: events.JobState_COMPLETED, output: []string{"2 CPUs on n", "counted to 200000"}, what: "computes on two CPUs"},
-	{name: "gpu", options: []string{"--gres=gpu:a100:2"}, script: "echo \"CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES on $(hostname)\"; sleep 2\n",
+	{name: "gpu", options: []string{"--gres=gpu:a100:2"}, script: "echo \"CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES on $SLURMD_NODENAME\"; sleep 2\n",
 		state: events.JobState_COMPLETED, output: []string{"CUDA_VISIBLE_DEVICES=0,1 on n"}, what: "gets two GPUs"},
 	{name: "array", options: []string{"--array=0-3%2"}, tasks: 4, script: "sleep 1; echo \"task $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT\"\n",
 		state: events.JobState_COMPLETED, output: []string{"task 0 of 4", "task 1 of 4", "task 2 of 4", "task 3 of 4"}, what: "four tasks, two at a time"},
@@ -233,6 +234,9 @@ func (d *demo) watch(ctx context.Context) error {
 					d.say("%5.1fs  %-8s %s", time.Since(d.begun).Seconds(), j.name, text)
 				}
 			}
+			if room := d.width() - 12; len(text) > room { // a line that wraps would spoil the drawing
+				text = text[:room-3] + "..."
+			}
 			lines = append(lines, fmt.Sprintf("  %-8s %s", j.name, paint(text)))
 		}
 		if d.live {
@@ -258,6 +262,14 @@ func (d *demo) watch(ctx context.Context) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// width is the terminal's, in columns.
+func (d *demo) width() int {
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && w > 40 {
+		return w
+	}
+	return 80
 }
 
 // describeDemo says where a job is, and whether it is over.
