@@ -225,10 +225,6 @@ func (c *group1) Usage(u *Usage) error {
 	if s.Has&cgroup.HasMemoryPeak != 0 && u.RssPeakBytes == 0 { // too short to be looked at: page cache and all
 		u.RssPeakBytes = s.MemoryPeakBytes
 	}
-	// The group's peak counts cached files too, so it is only for steps that nobody has looked at.
-	if s.Has&cgroup.HasMemoryPeak != 0 && u.RssPeakBytes == 0 {
-		u.RssPeakBytes = s.MemoryPeakBytes
-	}
 	if s.Has&cgroup.HasPIDsPeak != 0 {
 		u.ProcessesPeak = max(u.ProcessesPeak, uint32(s.PIDsPeak))
 	}

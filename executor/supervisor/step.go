@@ -36,15 +36,14 @@ type step struct {
 	order     *Deadline // when it will be told to end, and why
 	status    *Exited   // provisional: the main process has ended so
 
-	cage     Confinement // nil: none
-	pidfd    int
-	adopted  atomic.Bool // it is not our child
-	stderr   *os.File    // where the user is told things; may be nil
-	timer    *time.Timer
-	ordered  bool // the order was read from the journal, so it holds against the launch's time limit
-	usage    tally
-	rssBound uint64        // the memory peak of any one process is at most this; 0: not known
-	over     chan struct{} // closed when the main process has ended
+	cage    Confinement // nil: none
+	pidfd   int
+	adopted atomic.Bool // it is not our child
+	stderr  *os.File    // where the user is told things; may be nil
+	timer   *time.Timer
+	ordered bool // the order was read from the journal, so it holds against the launch's time limit
+	usage   tally
+	over    chan struct{} // closed when the main process has ended
 }
 
 func newStep(l *Launching) *step {
@@ -349,16 +348,6 @@ func (s *supervisor) traceOf(st *step) (syscall.WaitStatus, bool) {
 	return 0, false
 }
 
-// ownRSSPeak is the most memory this process ever had. A child begins as a sharer of it, and the kernel counts that as the
-// child's: what it tells of a child's peak is the child's own only if it is more.
-func ownRSSPeak() uint64 {
-	var ru unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
-		return 0
-	}
-	return uint64(ru.Maxrss) << 10
-}
-
 func setStatus(x *Exited, ws syscall.WaitStatus) {
 	if ws.Signaled() {
 		x.End, x.Signal, x.Core = End_SIGNALED, int32(ws.Signal()), ws.CoreDump()
@@ -380,9 +369,6 @@ func (s *supervisor) countUp(st *step, x *Exited) {
 	}
 	if err := st.cage.Usage(x.Usage); err != nil {
 		s.log.Warn("what a step used cannot be read from its control group", "step", st.id.String(), "error", err)
-	}
-	if st.rssBound > 0 && x.Usage.Samples == 0 {
-		x.Usage.RssPeakBytes = min(x.Usage.RssPeakBytes, max(st.rssBound, 1))
 	}
 	oom, err := st.cage.OOM()
 	if err != nil {
