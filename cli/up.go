@@ -262,17 +262,19 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 		})
 		u.spawn(&front, frontCtx, &child{name: "executor:" + n, args: u.args("executor", "--node", n), log: u.dir.Log("executor-" + events.Token(n))})
 	}
-	if text, err := u.settle(ctx, patience); err != nil {
-		if ctx.Err() == nil {
-			u.log.Error("the cluster is not ready", "error", err)
-			if ready != nil {
-				ready("")
-			}
-		}
-	} else {
+	text, err := u.settle(ctx, patience)
+	switch {
+	case err == nil:
 		ready(text)
+	case errors.Is(err, errRefused):
+	case ctx.Err() == nil:
+		u.log.Error("the cluster is not ready", "error", err)
+		ready("")
 	}
-	<-ctx.Done()
+	if !errors.Is(err, errRefused) {
+		err = nil
+		<-ctx.Done()
+	}
 	u.log.Info("stopping; jobs go on")
 	stopFront()
 	front.Wait()
@@ -282,7 +284,7 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 	stopBack()
 	back.Wait()
 	os.Remove(filepath.Join(string(u.dir), "up.json"))
-	return nil
+	return err
 }
 
 func (u *upper) args(words ...string) []string {
@@ -371,6 +373,9 @@ func (u *upper) settle(ctx context.Context, patience time.Duration) (string, err
 	return text, err
 }
 
+// errRefused: the configuration is not one that the cluster can take over; trying again changes nothing.
+var errRefused = errors.New("the configuration was refused")
+
 // configure has the configuration taken over into the log if it is another there. Running `stint up` is the order to.
 func (u *upper) configure(conn *wire.Conn) error {
 	a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
@@ -392,7 +397,7 @@ func (u *upper) configure(conn *wire.Conn) error {
 	case v.Undecided:
 		return errors.New("the configuration waits for a controller to take it over")
 	case v.Code != events.Code_OK:
-		return fmt.Errorf("the configuration was refused: %s", v.Text)
+		return fmt.Errorf("%w: %s", errRefused, v.Text)
 	}
 	return nil
 }
@@ -401,8 +406,8 @@ func (u *upper) configure(conn *wire.Conn) error {
 func poll(ctx context.Context, try func() error) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		err := try()
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, errRefused) {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -67,3 +67,31 @@ func TestJobsOutliveTheCluster(t *testing.T) {
 	}
 	c.do("stint", "down")
 }
+
+// A configuration that cannot be taken over is an end with a sentence, and one that is changed holds from then on.
+func TestConfiguration(t *testing.T) {
+	c := start(t, "--nodes", "n1", "--cpus", "2", "--memory", "2000")
+	c.do("stint", "down")
+	conf := filepath.Join(c.work, "slurm.conf")
+	write := func(more string) {
+		text := "ClusterName=site\nSlurmctldHost=h\nEnforcePartLimits=ALL\nNodeName=n[1-2] CPUs=2 RealMemory=1000\nPartitionName=main Nodes=ALL Default=YES MaxTime=60 " + more + "\n"
+		if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("OverSubscribe=FORCE:4")
+	r := c.try("stint", "up", "--detach", "--config", conf, "--virtual")
+	if r.code == 0 || !strings.Contains(r.err, "OverSubscribe=FORCE") {
+		t.Errorf("a configuration that cannot be: exit %d, %q", r.code, r.err)
+	}
+	write("")
+	c.up("--config", conf, "--virtual")
+	if got := c.do("sinfo", "-h", "-o", "%P %D %l"); got != "main* 2 1:00:00\n" {
+		t.Errorf("sinfo by the site's file: %q", got)
+	}
+	if r := c.try("sbatch", "-t", "61", "--wrap", "true"); r.code != 1 || !strings.Contains(r.err, "Requested time limit is invalid (missing or exceeds some limit)") {
+		t.Errorf("longer than the partition allows: exit %d, %q", r.code, r.err)
+	}
+	c.await(c.submit("-t", "60", "--wrap", "true"), "COMPLETED")
+	c.do("stint", "down")
+}
