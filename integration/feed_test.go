@@ -66,7 +66,9 @@ func (c *cluster) feed(subjects ...string) (out []told) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	js, err := jetstream.New(c.service())
+	nc := c.service()
+	defer nc.Close()
+	js, err := jetstream.New(nc)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -108,18 +110,24 @@ func (c *cluster) compareFeed(states map[string]string) {
 	c.t.Helper()
 	var all []told
 	last := map[string]told{}
-	c.eventually("the feed has the end of each job", func() bool {
-		all, last = c.feed("job.>"), map[string]told{}
+	missing := ""
+	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
+		all, last, missing = c.feed("job.>"), map[string]told{}, ""
 		for _, e := range all {
 			last[e.id()] = e
 		}
 		for id, state := range states {
 			if last[id].State != state {
-				return false
+				missing = fmt.Sprintf("of job %s the feed has %+v, accounting %s", id, last[id], state)
 			}
 		}
-		return true
-	})
+		if missing == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s\n%s", missing, c.try("stint", "status").out)
+		}
+	}
 	finals := map[string]int{}
 	for i, e := range all {
 		if i > 0 && (all[i-1].Seq > e.Seq || all[i-1].Seq == e.Seq && all[i-1].Index >= e.Index) {
