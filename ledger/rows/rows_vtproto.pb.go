@@ -90,25 +90,13 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.ReqNodes = m.ReqNodes
 	r.FailedNode = m.FailedNode
 	r.TasksAsked = m.TasksAsked
+	r.Script = m.Script.CloneVT()
 	r.WaitReason = m.WaitReason
+	r.Allocation = m.Allocation.CloneVT()
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Tasks = tmpContainer
-	}
-	if rhs := m.Script; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
-			r.Script = vtpb.CloneVT()
-		} else {
-			r.Script = proto.Clone(rhs).(*events.BlobRef)
-		}
-	}
-	if rhs := m.Allocation; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
-			r.Allocation = vtpb.CloneVT()
-		} else {
-			r.Allocation = proto.Clone(rhs).(*events.Allocation)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -266,15 +254,9 @@ func (m *AllocationRow) CloneVT() *AllocationRow {
 		return (*AllocationRow)(nil)
 	}
 	r := new(AllocationRow)
+	r.Allocation = m.Allocation.CloneVT()
 	r.Run = m.Run
 	r.StartUs = m.StartUs
-	if rhs := m.Allocation; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
-			r.Allocation = vtpb.CloneVT()
-		} else {
-			r.Allocation = proto.Clone(rhs).(*events.Allocation)
-		}
-	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -688,6 +670,7 @@ func (m *Record) CloneVT() *Record {
 	}
 	r := new(Record)
 	r.Job = m.Job.CloneVT()
+	r.Allocation = m.Allocation.CloneVT()
 	r.StepsOnly = m.StepsOnly
 	if rhs := m.Steps; rhs != nil {
 		tmpContainer := make([]*StepRow, len(rhs))
@@ -695,13 +678,6 @@ func (m *Record) CloneVT() *Record {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Steps = tmpContainer
-	}
-	if rhs := m.Allocation; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
-			r.Allocation = vtpb.CloneVT()
-		} else {
-			r.Allocation = proto.Clone(rhs).(*events.Allocation)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -993,18 +969,10 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 	if this.TasksAsked != that.TasksAsked {
 		return false
 	}
-	if equal, ok := interface{}(this.Script).(interface{ EqualVT(*events.BlobRef) bool }); ok {
-		if !equal.EqualVT(that.Script) {
-			return false
-		}
-	} else if !proto.Equal(this.Script, that.Script) {
+	if !this.Script.EqualVT(that.Script) {
 		return false
 	}
-	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
-		if !equal.EqualVT(that.Allocation) {
-			return false
-		}
-	} else if !proto.Equal(this.Allocation, that.Allocation) {
+	if !this.Allocation.EqualVT(that.Allocation) {
 		return false
 	}
 	if this.WaitReason != that.WaitReason {
@@ -1278,11 +1246,7 @@ func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
-		if !equal.EqualVT(that.Allocation) {
-			return false
-		}
-	} else if !proto.Equal(this.Allocation, that.Allocation) {
+	if !this.Allocation.EqualVT(that.Allocation) {
 		return false
 	}
 	if this.Run != that.Run {
@@ -2048,11 +2012,7 @@ func (this *Record) EqualVT(that *Record) bool {
 			}
 		}
 	}
-	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
-		if !equal.EqualVT(that.Allocation) {
-			return false
-		}
-	} else if !proto.Equal(this.Allocation, that.Allocation) {
+	if !this.Allocation.EqualVT(that.Allocation) {
 		return false
 	}
 	if this.StepsOnly != that.StepsOnly {
@@ -2217,48 +2177,24 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xa8
 	}
 	if m.Allocation != nil {
-		if vtmsg, ok := interface{}(m.Allocation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Allocation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
 		dAtA[i] = 0xa2
 	}
 	if m.Script != nil {
-		if vtmsg, ok := interface{}(m.Script).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Script)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Script.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
@@ -3367,24 +3303,12 @@ func (m *AllocationRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Allocation != nil {
-		if vtmsg, ok := interface{}(m.Allocation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Allocation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4574,24 +4498,12 @@ func (m *Record) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x20
 	}
 	if m.Allocation != nil {
-		if vtmsg, ok := interface{}(m.Allocation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Allocation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -5082,23 +4994,11 @@ func (m *JobRow) SizeVT() (n int) {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.TasksAsked))
 	}
 	if m.Script != nil {
-		if size, ok := interface{}(m.Script).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Script)
-		}
+		l = m.Script.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Allocation != nil {
-		if size, ok := interface{}(m.Allocation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Allocation)
-		}
+		l = m.Allocation.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.WaitReason != 0 {
@@ -5330,13 +5230,7 @@ func (m *AllocationRow) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Allocation != nil {
-		if size, ok := interface{}(m.Allocation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Allocation)
-		}
+		l = m.Allocation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Run != 0 {
@@ -5859,13 +5753,7 @@ func (m *Record) SizeVT() (n int) {
 		}
 	}
 	if m.Allocation != nil {
-		if size, ok := interface{}(m.Allocation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Allocation)
-		}
+		l = m.Allocation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.StepsOnly {
@@ -7678,16 +7566,8 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Script == nil {
 				m.Script = &events.BlobRef{}
 			}
-			if unmarshal, ok := interface{}(m.Script).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Script); err != nil {
-					return err
-				}
+			if err := m.Script.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 68:
@@ -7722,16 +7602,8 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if unmarshal, ok := interface{}(m.Allocation).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
-					return err
-				}
+			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 69:
@@ -9258,16 +9130,8 @@ func (m *AllocationRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if unmarshal, ok := interface{}(m.Allocation).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
-					return err
-				}
+			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 2:
@@ -12417,16 +12281,8 @@ func (m *Record) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if unmarshal, ok := interface{}(m.Allocation).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
-					return err
-				}
+			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 4:
