@@ -71,7 +71,7 @@ func (c *Controller) campaign(ctx context.Context) {
 			continue
 		}
 		tell(true)
-		err = bus.KeepLease(ctx, lease, c.cfg.Lease)
+		err = bus.KeepLease(ctx, lease, c.cfg.Lease, func() { tell(true) })
 		tell(false)
 		if ctx.Err() != nil {
 			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -152,10 +152,11 @@ func (c *Controller) took() {
 	c.log.Info("leading", "seq", c.state.Seq(), "term", fmt.Sprintf("%x", l.nonce[:4]))
 }
 
-// deposed stops deciding: another's term is in the log.
+// deposed stops deciding: another's term is in the log. Whoever slept while another took the lease still believes to hold it
+// as it wakes; it is believed again only when it was renewed after this.
 func (c *Controller) deposed() {
 	l := &c.lead
-	l.led, l.nonce, l.pending = false, nil, nil
+	l.led, l.nonce, l.pending, l.held = false, nil, nil, false
 	c.feed.lead(false)
 	c.log.Warn("deposed", "seq", c.state.Seq(), "by", c.state.Term().Controller)
 }
@@ -191,7 +192,7 @@ func (c *Controller) settled(r appendResult) {
 		l.pending = nil
 		l.out.seq = deposed.Found
 		if !l.led {
-			l.nonce = nil // the term was not begun
+			l.nonce, l.held = nil, false // the term was not begun
 		}
 	default:
 		c.log.Error("appending", "what", l.out.cause, "error", r.err)

@@ -24,8 +24,9 @@ func AwaitLease(ctx context.Context, l Leases, name, holder string, ttl time.Dur
 }
 
 // KeepLease renews the lease three times within each ttl and returns when it is lost (ErrLeaseLost, also when
-// it could not be renewed for a whole ttl) or ctx ends (its error; the lease is then kept for what is left).
-func KeepLease(ctx context.Context, l Lease, ttl time.Duration) error {
+// it could not be renewed for a whole ttl) or ctx ends (its error; the lease is then kept for what is left). again, if any, is
+// called after each renewal.
+func KeepLease(ctx context.Context, l Lease, ttl time.Duration, again func()) error {
 	renewed := time.Now()
 	for {
 		if err := pause(ctx, ttl/3); err != nil {
@@ -38,6 +39,9 @@ func KeepLease(ctx context.Context, l Lease, ttl time.Duration) error {
 		switch {
 		case err == nil:
 			renewed = asked
+			if again != nil {
+				again()
+			}
 		case errors.Is(err, ErrLeaseLost), time.Since(renewed) > ttl:
 			return errors.Join(ErrLeaseLost, err)
 		}

@@ -366,12 +366,12 @@ func leases(t *testing.T, connect Connect) {
 	// Kept alive it outlasts its ttl; let go of, it ends.
 	keep, stop := context.WithTimeout(ctx, 2500*time.Millisecond)
 	defer stop()
-	wantErr(t, bus.KeepLease(keep, after, time.Second), context.DeadlineExceeded)
+	wantErr(t, bus.KeepLease(keep, after, time.Second, nil), context.DeadlineExceeded)
 	if holder := must[string](t)(one.Holder(ctx, name)); holder != "two" {
 		t.Fatalf("the holder is %q, want two", holder)
 	}
 	must[bus.Lease](t)(bus.AwaitLease(ctx, one, name, "one", time.Second))
-	wantErr(t, bus.KeepLease(ctx, after, time.Second), bus.ErrLeaseLost)
+	wantErr(t, bus.KeepLease(ctx, after, time.Second, nil), bus.ErrLeaseLost)
 
 	for _, bad := range []struct {
 		name, holder string
