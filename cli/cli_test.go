@@ -153,6 +153,9 @@ func TestExplain(t *testing.T) {
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}}, []string{"No pass has looked at it yet."}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitCode: 3, Reason: events.Reason_NON_ZERO_EXIT_CODE}}},
 			[]string{"is FAILED: NonZeroExitCode, exit code 3:0."}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitSignal: 53,
+			Reason: events.Reason_JOB_LAUNCH_FAILURE, Nodes: []*projections.RunNode{{Node: "n1"}, {Node: "n2", Text: "standard output: open /root/out: permission denied"}}}}},
+			[]string{"is FAILED: JobLaunchFailure, exit code 0:53.", "  n2: standard output: open /root/out: permission denied"}},
 	} {
 		got := explain(test.a, now)
 		for _, w := range test.want {

@@ -65,6 +65,12 @@ func explain(a *projections.AnswerWhy, now time.Time) string {
 			fmt.Fprintf(&b, ", exit code %d:%d", j.ExitCode, j.ExitSignal)
 		}
 		b.WriteString(".\n")
+		// What a node had to say about the end is why, where the reason is only a word.
+		for _, n := range j.Nodes {
+			if n.Text != "" {
+				fmt.Fprintf(&b, "  %s: %s\n", n.Node, n.Text)
+			}
+		}
 		return b.String()
 	}
 	reason, text := j.Reason, j.ReasonText
