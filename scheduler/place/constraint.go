@@ -108,18 +108,25 @@ func (p *constraintParser) expression(depth int) ([]*Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(left)*len(right) > maxConstraintAlternatives {
-			return nil, p.wrong("more than %d alternatives in brackets", maxConstraintAlternatives)
+		if left, err = p.join(left, right, and); err != nil {
+			return nil, err
 		}
-		joined := make([]*Expr, 0, len(left)*len(right))
-		for _, l := range left {
-			for _, r := range right {
-				joined = append(joined, &Expr{And: and, Left: l, Right: r})
-			}
-		}
-		left = joined
 	}
 	return left, nil
+}
+
+// join combines every alternative on the left with every one on the right.
+func (p *constraintParser) join(left, right []*Expr, and bool) ([]*Expr, error) {
+	if len(left)*len(right) > maxConstraintAlternatives {
+		return nil, p.wrong("more than %d alternatives in brackets", maxConstraintAlternatives)
+	}
+	joined := make([]*Expr, 0, len(left)*len(right))
+	for _, l := range left {
+		for _, r := range right {
+			joined = append(joined, &Expr{And: and, Left: l, Right: r})
+		}
+	}
+	return joined, nil
 }
 
 func (p *constraintParser) term(depth int) ([]*Expr, error) {
@@ -188,16 +195,9 @@ func (p *constraintParser) conjunction(depth int) ([]*Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(left)*len(right) > maxConstraintAlternatives {
-			return nil, p.wrong("more than %d alternatives in brackets", maxConstraintAlternatives)
+		if left, err = p.join(left, right, true); err != nil {
+			return nil, err
 		}
-		joined := make([]*Expr, 0, len(left)*len(right))
-		for _, l := range left {
-			for _, r := range right {
-				joined = append(joined, &Expr{And: true, Left: l, Right: r})
-			}
-		}
-		left = joined
 	}
 	return left, nil
 }
