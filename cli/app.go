@@ -113,6 +113,16 @@ func homeOf(c *cli.Context) (site.Dir, error) {
 	return site.Dir(abs), nil
 }
 
+// dial connects to the agent of a cluster. What is to be known while an answer is slow to come goes to stderr.
+func dial(dir site.Dir) (*wire.Conn, error) {
+	conn, err := wire.Dial(string(dir))
+	if err != nil {
+		return nil, err
+	}
+	conn.Note = func(text string) { fmt.Fprintln(os.Stderr, "stint: "+text) }
+	return conn, nil
+}
+
 // app is the tree of the stint … commands.
 func app() *cli.App {
 	cli.VersionPrinter = func(*cli.Context) { fmt.Println("stint " + Build()) }

@@ -125,7 +125,7 @@ func is(n int, one, many string) string {
 
 // runningJobs returns the ids of the jobs that have a run that is not over.
 func runningJobs(dir site.Dir) ([]uint32, error) {
-	conn, err := wire.Dial(string(dir))
+	conn, err := dial(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func runningJobs(dir site.Dir) ([]uint32, error) {
 
 // cancelAll cancels jobs and waits for their end.
 func cancelAll(ctx context.Context, dir site.Dir, ids []uint32) error {
-	conn, err := wire.Dial(string(dir))
+	conn, err := dial(dir)
 	if err != nil {
 		return err
 	}

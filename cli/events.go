@@ -41,7 +41,7 @@ func eventsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := wire.Dial(string(dir))
+			conn, err := dial(dir)
 			if err != nil {
 				return err
 			}

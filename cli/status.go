@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -97,12 +98,13 @@ func lookAt(dir site.Dir) *status {
 	if p, err := dir.LoadProcesses(); err == nil {
 		s.Processes = p
 	}
-	conn, err := wire.Dial(string(dir))
+	conn, err := dial(dir)
 	if err != nil {
 		trouble("%v", err)
 		return s
 	}
 	defer conn.Close()
+	conn.Patience = 20 * time.Second // longer than an agent waits for the others: without an answer then, it is the agent
 	resp, err := conn.Call(&wire.Request{What: &wire.Request_Hello{Hello: &wire.Hello{}}})
 	if err != nil {
 		trouble("the agent: %v", err)

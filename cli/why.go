@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"stint/cli/wire"
 	"stint/events"
 	"stint/projections"
 )
@@ -31,7 +30,7 @@ func whyCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := wire.Dial(string(dir))
+			conn, err := dial(dir)
 			if err != nil {
 				return err
 			}

@@ -233,8 +233,6 @@ type call struct {
 	send  func(*wire.Response) error
 }
 
-func (c *call) note(text string) { c.send(&wire.Response{Note: text}) }
-
 func refuse(code events.Code, text string) *wire.Response {
 	return &wire.Response{Error: text, Code: code}
 }

@@ -62,8 +62,10 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 		bodies[i] = body
 		intents[i] = &events.Intent{Verb: events.Verb_SUBMIT, Nonce: nonce(), Author: author, Ids: uint32(len(j.Components))}
 	}
-	if err := pack.store(c.ctx, c.agent.cfg.Bus.Blobs()); err != nil {
-		return refuse(events.Code_OK, "the script could not be stored: "+err.Error())
+	if err := pack.store(c.ctx, c.agent.cfg.Bus.Blobs()); errors.Is(err, context.DeadlineExceeded) {
+		return refuse(events.Code_OK, fmt.Sprintf("the bus has not taken the script within %s, so nothing was submitted; `stint status` and `stint doctor` say what is wrong", keptTime))
+	} else if err != nil {
+		return refuse(events.Code_OK, "the bus did not take the script, so nothing was submitted: "+err.Error())
 	}
 	for i := range intents {
 		data, err := bodies[i].MarshalVT()
@@ -134,8 +136,6 @@ func (c *call) append(all []*events.Intent, waitMs uint32) ([]*wire.Verdict, *wi
 	counts := map[uint64]uint32{}
 	patience := time.NewTimer(keptTime)
 	defer patience.Stop()
-	slow := time.NewTimer(2 * time.Second)
-	defer slow.Stop()
 	for i, w := range waits {
 		var p place
 	waiting:
@@ -143,10 +143,8 @@ func (c *call) append(all []*events.Intent, waitMs uint32) ([]*wire.Verdict, *wi
 			select {
 			case p = <-w.kept:
 				break waiting
-			case <-slow.C:
-				c.note("waiting for the bus to keep the request")
 			case <-patience.C:
-				return nil, refuse(events.Code_OK, "the bus does not answer: the request is not known to be kept, and may yet be; look with squeue before you try again")
+				return nil, refuse(events.Code_OK, fmt.Sprintf("the bus has not taken the request within %s, and may yet take it; look with squeue before you try again (`stint status` and `stint doctor` say what is wrong)", keptTime))
 			case <-c.ctx.Done():
 				return nil, refuse(events.Code_OK, "the agent is stopping: the request is not known to be kept, and may yet be")
 			}
@@ -200,9 +198,7 @@ func (c *call) judge(seq uint64, count uint32, out []*wire.Verdict, mine []int, 
 		}
 		if !told {
 			told = true
-			if err != nil {
-				c.note("the request is kept; waiting for a controller to answer")
-			}
+			c.send(&wire.Response{Kept: true}) // the command tells it if the verdict is slow to come
 		}
 	}
 }

@@ -138,8 +138,13 @@ type Conn struct {
 	c net.Conn
 	r *bufio.Reader
 
-	// Note is called with what the agent wants people to know while a request is under way.
+	// Note is called with what people should know while a request is under way: the agent's notes, and that an answer is slow
+	// to come. It may be called from another goroutine, but only while a method runs, and never twice at once.
 	Note func(text string)
+
+	// Patience is how long an answer may take, beyond the time that a request itself asks to wait; 0: as long as one can that
+	// still comes.
+	Patience time.Duration
 }
 
 // Dial connects to the agent whose socket is in dir. The error is ErrNoAgent if nobody listens there.
@@ -161,11 +166,15 @@ func (c *Conn) Close() error { return c.c.Close() }
 
 // Call sends one request and returns its answer, which is never an error of the agent's: those are *Refused.
 func (c *Conn) Call(req *Request) (*Response, error) {
+	w := c.watch(req)
+	defer w.end()
+	c.c.SetDeadline(time.Now().Add(w.most))
 	err := Write(c.c, req)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return nil, fmt.Errorf("asking the agent: %w", err)
+		return nil, w.explain(fmt.Errorf("asking the agent: %w", err))
 	}
-	resp, rerr := c.next() // an agent that would not hear us may have said why
+	resp, rerr := c.next(w) // an agent that would not hear us may have said why
+	rerr = w.explain(rerr)
 	var no *Refused
 	if err != nil && !errors.As(rerr, &no) {
 		return nil, fmt.Errorf("asking the agent: %w", err)
@@ -173,7 +182,7 @@ func (c *Conn) Call(req *Request) (*Response, error) {
 	return resp, rerr
 }
 
-func (c *Conn) next() (*Response, error) {
+func (c *Conn) next(w *watch) (*Response, error) {
 	for {
 		resp := new(Response)
 		if err := Read(c.r, resp, MaxFrame); err != nil {
@@ -186,7 +195,9 @@ func (c *Conn) next() (*Response, error) {
 		case resp.Error != "":
 			return nil, &Refused{Code: resp.Code, Text: resp.Error}
 		case resp.Note != "":
-			c.Note(resp.Note)
+			w.note(resp.Note)
+		case resp.Kept:
+			w.keep()
 		default:
 			return resp, nil
 		}

@@ -179,6 +179,7 @@ type Response struct {
 	Error string                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`                       // the request could not be met: one sentence
 	Code  events.Code            `protobuf:"varint,2,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"` // with error: of which kind, OK if of none
 	Note  string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`                         // for stderr; more responses follow
+	Kept  bool                   `protobuf:"varint,9,opt,name=kept,proto3" json:"kept,omitempty"`                        // of acts and submissions, and nothing else is set: the log has it, and it waits to be judged; more follows
 	// Types that are valid to be assigned to What:
 	//
 	//	*Response_Verdicts
@@ -240,6 +241,13 @@ func (x *Response) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *Response) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
 }
 
 func (x *Response) GetWhat() isResponse_What {
@@ -831,11 +839,12 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\aaccount\x18\x04 \x01(\v2\x11.stint.ledger.AskH\x00R\aaccount\x12)\n" +
 	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
 	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blobB\x06\n" +
-	"\x04what\"\xc6\x02\n" +
+	"\x04what\"\xda\x02\n" +
 	"\bResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\x122\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12\x12\n" +
+	"\x04kept\x18\t \x01(\bR\x04kept\x122\n" +
 	"\bverdicts\x18\x04 \x01(\v2\x14.stint.wire.VerdictsH\x00R\bverdicts\x123\n" +
 	"\x06answer\x18\x05 \x01(\v2\x19.stint.projections.AnswerH\x00R\x06answer\x120\n" +
 	"\aaccount\x18\x06 \x01(\v2\x14.stint.ledger.AnswerH\x00R\aaccount\x12/\n" +

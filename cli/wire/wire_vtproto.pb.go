@@ -64,7 +64,13 @@ func (m *Request_Ask) CloneVT() isRequest_What {
 		return (*Request_Ask)(nil)
 	}
 	r := new(Request_Ask)
-	r.Ask = m.Ask.CloneVT()
+	if rhs := m.Ask; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *projections.Ask }); ok {
+			r.Ask = vtpb.CloneVT()
+		} else {
+			r.Ask = proto.Clone(rhs).(*projections.Ask)
+		}
+	}
 	return r
 }
 
@@ -73,7 +79,13 @@ func (m *Request_Account) CloneVT() isRequest_What {
 		return (*Request_Account)(nil)
 	}
 	r := new(Request_Account)
-	r.Account = m.Account.CloneVT()
+	if rhs := m.Account; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *rows.Ask }); ok {
+			r.Account = vtpb.CloneVT()
+		} else {
+			r.Account = proto.Clone(rhs).(*rows.Ask)
+		}
+	}
 	return r
 }
 
@@ -91,7 +103,13 @@ func (m *Request_Blob) CloneVT() isRequest_What {
 		return (*Request_Blob)(nil)
 	}
 	r := new(Request_Blob)
-	r.Blob = m.Blob.CloneVT()
+	if rhs := m.Blob; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
+			r.Blob = vtpb.CloneVT()
+		} else {
+			r.Blob = proto.Clone(rhs).(*events.BlobRef)
+		}
+	}
 	return r
 }
 
@@ -103,6 +121,7 @@ func (m *Response) CloneVT() *Response {
 	r.Error = m.Error
 	r.Code = m.Code
 	r.Note = m.Note
+	r.Kept = m.Kept
 	if m.What != nil {
 		r.What = m.What.(interface{ CloneVT() isResponse_What }).CloneVT()
 	}
@@ -131,7 +150,13 @@ func (m *Response_Answer) CloneVT() isResponse_What {
 		return (*Response_Answer)(nil)
 	}
 	r := new(Response_Answer)
-	r.Answer = m.Answer.CloneVT()
+	if rhs := m.Answer; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *projections.Answer }); ok {
+			r.Answer = vtpb.CloneVT()
+		} else {
+			r.Answer = proto.Clone(rhs).(*projections.Answer)
+		}
+	}
 	return r
 }
 
@@ -140,7 +165,13 @@ func (m *Response_Account) CloneVT() isResponse_What {
 		return (*Response_Account)(nil)
 	}
 	r := new(Response_Account)
-	r.Account = m.Account.CloneVT()
+	if rhs := m.Account; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *rows.Answer }); ok {
+			r.Account = vtpb.CloneVT()
+		} else {
+			r.Account = proto.Clone(rhs).(*rows.Answer)
+		}
+	}
 	return r
 }
 
@@ -218,7 +249,13 @@ func (m *Component) CloneVT() *Component {
 		return (*Component)(nil)
 	}
 	r := new(Component)
-	r.Spec = m.Spec.CloneVT()
+	if rhs := m.Spec; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.JobSpec }); ok {
+			r.Spec = vtpb.CloneVT()
+		} else {
+			r.Spec = proto.Clone(rhs).(*events.JobSpec)
+		}
+	}
 	if rhs := m.Script; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -301,7 +338,11 @@ func (m *Verdict) CloneVT() *Verdict {
 	if rhs := m.Targets; rhs != nil {
 		tmpContainer := make([]*events.Verdict, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Verdict }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Verdict)
+			}
 		}
 		r.Targets = tmpContainer
 	}
@@ -449,7 +490,11 @@ func (this *Request_Ask) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &projections.Ask{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*projections.Ask) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -474,7 +519,11 @@ func (this *Request_Account) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &rows.Ask{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*rows.Ask) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -524,7 +573,11 @@ func (this *Request_Blob) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &events.BlobRef{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*events.BlobRef) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -554,6 +607,9 @@ func (this *Response) EqualVT(that *Response) bool {
 		return false
 	}
 	if this.Note != that.Note {
+		return false
+	}
+	if this.Kept != that.Kept {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -609,7 +665,13 @@ func (this *Response_Answer) EqualVT(thatIface isResponse_What) bool {
 		if q == nil {
 			q = &projections.Answer{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface {
+			EqualVT(*projections.Answer) bool
+		}); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -634,7 +696,11 @@ func (this *Response_Account) EqualVT(thatIface isResponse_What) bool {
 		if q == nil {
 			q = &rows.Answer{}
 		}
-		if !p.EqualVT(q) {
+		if equal, ok := interface{}(p).(interface{ EqualVT(*rows.Answer) bool }); ok {
+			if !equal.EqualVT(q) {
+				return false
+			}
+		} else if !proto.Equal(p, q) {
 			return false
 		}
 	}
@@ -758,7 +824,11 @@ func (this *Component) EqualVT(that *Component) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Spec.EqualVT(that.Spec) {
+	if equal, ok := interface{}(this.Spec).(interface{ EqualVT(*events.JobSpec) bool }); ok {
+		if !equal.EqualVT(that.Spec) {
+			return false
+		}
+	} else if !proto.Equal(this.Spec, that.Spec) {
 		return false
 	}
 	if string(this.Script) != string(that.Script) {
@@ -871,7 +941,11 @@ func (this *Verdict) EqualVT(that *Verdict) bool {
 			if q == nil {
 				q = &events.Verdict{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Verdict) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1030,12 +1104,24 @@ func (m *Request_Ask) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Ask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Ask != nil {
-		size, err := m.Ask.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Ask).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Ask)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -1049,12 +1135,24 @@ func (m *Request_Account) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Account != nil {
-		size, err := m.Account.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Account).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Account)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x22
 	}
@@ -1087,12 +1185,24 @@ func (m *Request_Blob) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Blob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Blob != nil {
-		size, err := m.Blob.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Blob).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Blob)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -1136,6 +1246,16 @@ func (m *Response) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			return 0, err
 		}
 		i -= size
+	}
+	if m.Kept {
+		i--
+		if m.Kept {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x48
 	}
 	if len(m.Note) > 0 {
 		i -= len(m.Note)
@@ -1186,12 +1306,24 @@ func (m *Response_Answer) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Response_Answer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Answer != nil {
-		size, err := m.Answer.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Answer).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Answer)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x2a
 	}
@@ -1205,12 +1337,24 @@ func (m *Response_Account) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Response_Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Account != nil {
-		size, err := m.Account.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Account).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Account)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -1389,12 +1533,24 @@ func (m *Component) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x12
 	}
 	if m.Spec != nil {
-		size, err := m.Spec.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Spec).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Spec)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -1533,12 +1689,24 @@ func (m *Verdict) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Targets) > 0 {
 		for iNdEx := len(m.Targets) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Targets[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Targets[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Targets[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x3a
 		}
@@ -1741,7 +1909,13 @@ func (m *Request_Ask) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Ask != nil {
-		l = m.Ask.SizeVT()
+		if size, ok := interface{}(m.Ask).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Ask)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1753,7 +1927,13 @@ func (m *Request_Account) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Account != nil {
-		l = m.Account.SizeVT()
+		if size, ok := interface{}(m.Account).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Account)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1777,7 +1957,13 @@ func (m *Request_Blob) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Blob != nil {
-		l = m.Blob.SizeVT()
+		if size, ok := interface{}(m.Blob).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Blob)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1802,6 +1988,9 @@ func (m *Response) SizeVT() (n int) {
 	if vtmsg, ok := m.What.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
 	}
+	if m.Kept {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1825,7 +2014,13 @@ func (m *Response_Answer) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Answer != nil {
-		l = m.Answer.SizeVT()
+		if size, ok := interface{}(m.Answer).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Answer)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1837,7 +2032,13 @@ func (m *Response_Account) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Account != nil {
-		l = m.Account.SizeVT()
+		if size, ok := interface{}(m.Account).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Account)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1906,7 +2107,13 @@ func (m *Component) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Spec != nil {
-		l = m.Spec.SizeVT()
+		if size, ok := interface{}(m.Spec).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Spec)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.Script)
@@ -1984,7 +2191,13 @@ func (m *Verdict) SizeVT() (n int) {
 	}
 	if len(m.Targets) > 0 {
 		for _, e := range m.Targets {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -2181,13 +2394,29 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Ask); ok {
-				if err := oneof.Ask.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Ask).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Ask); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &projections.Ask{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Request_Ask{Ask: v}
 			}
@@ -2222,13 +2451,29 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Account); ok {
-				if err := oneof.Account.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Account).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Account); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &rows.Ask{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Request_Account{Account: v}
 			}
@@ -2304,13 +2549,29 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Blob); ok {
-				if err := oneof.Blob.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Blob).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Blob); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &events.BlobRef{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Request_Blob{Blob: v}
 			}
@@ -2520,13 +2781,29 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Response_Answer); ok {
-				if err := oneof.Answer.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Answer).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Answer); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &projections.Answer{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Response_Answer{Answer: v}
 			}
@@ -2561,13 +2838,29 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Response_Account); ok {
-				if err := oneof.Account.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(oneof.Account).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Account); err != nil {
+						return err
+					}
 				}
 			} else {
 				v := &rows.Answer{}
-				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
+				if unmarshal, ok := interface{}(v).(interface {
+					UnmarshalVT([]byte) error
+				}); ok {
+					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+						return err
+					}
+				} else {
+					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
+						return err
+					}
 				}
 				m.What = &Response_Account{Account: v}
 			}
@@ -2646,6 +2939,26 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 			copy(v, dAtA[iNdEx:postIndex])
 			m.What = &Response_Blob{Blob: v}
 			iNdEx = postIndex
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Kept", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Kept = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -2918,8 +3231,16 @@ func (m *Component) UnmarshalVT(dAtA []byte) error {
 			if m.Spec == nil {
 				m.Spec = &events.JobSpec{}
 			}
-			if err := m.Spec.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Spec).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Spec); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -3407,8 +3728,16 @@ func (m *Verdict) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Targets = append(m.Targets, &events.Verdict{})
-			if err := m.Targets[len(m.Targets)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Targets[len(m.Targets)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Targets[len(m.Targets)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 8:
