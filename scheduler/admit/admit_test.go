@@ -229,7 +229,7 @@ func TestConfigurations(t *testing.T) {
 		"partition twice":   {func(c *events.Config) { c.Partitions[1].Name = "batch" }, "defined twice"},
 		"partition unnamed": {func(c *events.Config) { c.Partitions[1].Name = "a,b" }, "no name"},
 		"unknown node":      {func(c *events.Config) { c.Partitions[1].Nodes = "m1" }, "no node m1"},
-		"oversubscription":  {func(c *events.Config) { c.Partitions[1].Oversubscribe = "FORCE:4" }, "FORCE:4"},
+		"oversubscription":  {func(c *events.Config) { c.Partitions[1].Oversubscribe = "MAYBE" }, "MAYBE"},
 		"exclusive user":    {func(c *events.Config) { c.Partitions[1].ExclusiveUser = true }, "ExclusiveUser"},
 		"two ways":          {func(c *events.Config) { c.SelectLinear = true }, "more than one"},
 	} {

@@ -133,11 +133,7 @@ func checkPartition(p *events.PartitionDef, nodes map[string]bool) string {
 	}
 	switch mode, _, _ := strings.Cut(strings.ToUpper(p.Oversubscribe), ":"); mode {
 	case "", "NO", "EXCLUSIVE":
-	case "YES", "FORCE":
-		if strings.EqualFold(p.Oversubscribe, "FORCE:1") || strings.EqualFold(p.Oversubscribe, "YES:1") {
-			return ""
-		}
-		return fmt.Sprintf("OverSubscribe=%s is not supported: CPUs are never given to two jobs; use NO or EXCLUSIVE", p.Oversubscribe)
+	case "YES", "FORCE": // jobs may share; they never do, which no job can tell from a partition that has room
 	default:
 		return fmt.Sprintf("OverSubscribe=%q is not known", p.Oversubscribe)
 	}

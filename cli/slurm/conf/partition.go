@@ -103,7 +103,9 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 		n, err = whole(v, 0, 65533)
 		d.PriorityTier, d.PriorityJobFactor = uint32(n), uint32(n)
 	case "oversubscribe", "shared":
-		d.Oversubscribe, err = oversubscribe(v)
+		if d.Oversubscribe, err = oversubscribe(v); strings.Contains(d.Oversubscribe, ":") && !strings.HasSuffix(d.Oversubscribe, ":1") {
+			b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "each job has its CPUs to itself all the same: two never share one"})
+		}
 	case "preemptmode":
 		d.PreemptMode = strings.ToUpper(v)
 		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "no job is preempted yet"})

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// idsFrom: where job ids are not the recorded ones they are beyond it, and differ from the recorded by about as much.
+const idsFrom, idsDrift = 3000, 900
+
+// masks are what differs between two clusters that do the same, and is the same on both sides after it.
+var masks = []struct {
+	like *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\b`), "@TIME"},
+	{regexp.MustCompile(`\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d+ \d\d:\d\d:\d\d \d{4}\b`), "@TIME"},
+	{regexp.MustCompile(`\b(17|18)\d{8}\b`), "@TIME"},                       // seconds since 1970
+	{regexp.MustCompile(`\b\d{4}/\d\d/\d\d \d\d[.:]\d\d[.:]\d\d`), "@TIME"}, // SLURM_TIME_FORMAT of the scenarios
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "@TIME"},
+	{regexp.MustCompile(`\b\d\d\.\d\d\.\d+(-\d+)?\b`), "@VERSION"},
+	{regexp.MustCompile(`\bslurm(-wlm)? @VERSION`), "slurm @VERSION"},
+	{regexp.MustCompile(`AllocNode:Sid=\S+`), "AllocNode:Sid=@HOST:@PID"},
+	{regexp.MustCompile(`\bCPULoad=\S+`), "CPULoad=@LOAD"},
+	{regexp.MustCompile(`\bFreeMem=\S+`), "FreeMem=@FREE"},
+	{regexp.MustCompile(`\bOS=.*?( RealMemory=| *$)`), "OS=@OS$1"},
+	{regexp.MustCompile(`\bPort=\d+`), "Port=@PORT"},
+	{regexp.MustCompile(`\bPriority=[1-9]\d*`), "Priority=@PRIORITY"},
+}
+
+// fields of a command's own kind that tell of the machine and the moment, by the row's bare name: numbers there are any number.
+var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|CPUsLoad|FreeMem|AllocSid|CPULoad)|fmt-w2)$`)
+
+// differ compares what was printed and returns the first line that differs, "" if none does.
+func differ(r *row, real, ours string) string {
+	if r.Group == "sdiag" {
+		real, ours = figures(real), figures(ours)
+	}
+	a, b := strings.Split(strings.TrimRight(real, "\n"), "\n"), strings.Split(strings.TrimRight(ours, "\n"), "\n")
+	if r.Truncated && len(a) > 1 {
+		a = a[:len(a)-1] // the last may be cut within
+		b = b[:min(len(a), len(b))]
+	}
+	ids := map[string]string{}
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(b):
+			return fmt.Sprintf("line %d is missing: %q", i+1, a[i])
+		case i >= len(a):
+			return fmt.Sprintf("line %d is too much: %q", i+1, b[i])
+		}
+		if !sameLine(r, mask(a[i]), mask(b[i]), ids) {
+			return fmt.Sprintf("line %d: real %q, ours %q", i+1, strings.TrimRight(a[i], " "), strings.TrimRight(b[i], " "))
+		}
+	}
+	return ""
+}
+
+func mask(line string) string {
+	for _, m := range masks {
+		line = m.like.ReplaceAllString(line, m.by)
+	}
+	return line
+}
+
+// figures leaves of what sdiag prints the labels: its numbers are of the moment, and its list of calls names Slurm's own.
+func figures(text string) string {
+	head, rest, found := strings.Cut(text, "\nRemote Procedure Call statistics by message type")
+	if found {
+		_, tail, _ := strings.Cut(rest, "\nPending RPC statistics")
+		head += "\nRemote Procedure Call statistics by message type\nPending RPC statistics" + tail
+	}
+	return regexp.MustCompile(`\b\d+(\.\d+)?\b`).ReplaceAllString(head, "0")
+}
+
+var token = regexp.MustCompile(`@[A-Z]+|(\d+-)?\d+(:\d\d)+|\d+\.\d+|\d+|[A-Za-z]+| +|.`)
+
+// sameLine compares two masked lines: job ids by a mapping that ids holds for the whole output, durations up to a minute and a half. Where such a
+// thing has another length the blanks around may have too.
+func sameLine(r *row, a, b string, ids map[string]string) bool {
+	if a == b {
+		return true
+	}
+	x, y := token.FindAllString(a, -1), token.FindAllString(b, -1)
+	loose := false
+	for _, t := range append(append([]string(nil), x...), y...) {
+		loose = loose || t[0] == '@' || isId(t)
+	}
+	free := anyNumber.MatchString(r.bare())
+	if len(x) != len(y) {
+		x, y = drop(x), drop(y)
+	}
+	if len(x) != len(y) {
+		return false
+	}
+	blanks := false
+	for i := range x {
+		switch p, q := x[i], y[i]; {
+		case p == q:
+		case isId(q) && number(p) && mapped(ids, p, q):
+			loose = true
+		case duration(p) >= 0 && duration(q) >= 0 && math.Abs(duration(p)-duration(q)) <= 90:
+			loose = true
+		case free && number(p) && number(q):
+			loose = true
+		case strings.TrimSpace(p) == "" && strings.TrimSpace(q) == "":
+			blanks = true
+		default:
+			return false
+		}
+	}
+	return loose || !blanks
+}
+
+// drop leaves blanks out.
+func drop(tokens []string) (out []string) {
+	for _, t := range tokens {
+		if strings.TrimSpace(t) != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func number(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}
+
+// isId says whether a number of ours can only be a job's id.
+func isId(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n > idsFrom && n < idsFrom+2000
+}
+
+// mapped says whether a recorded id and ours can be the same job, and remembers that they are.
+func mapped(ids map[string]string, real, ours string) bool {
+	known, seen := ids[ours]
+	back, had := ids["of "+real]
+	if seen || had {
+		return known == real && back == ours
+	}
+	g, _ := strconv.Atoi(real)
+	o, _ := strconv.Atoi(ours)
+	if g < 1 || o-g < idsFrom-idsDrift || o-g > idsFrom+idsDrift {
+		return false
+	}
+	ids[ours], ids["of "+real] = real, ours
+	return true
+}
+
+// duration reads [D-][H:]M:S and returns seconds, -1 if it is none.
+func duration(s string) float64 {
+	days := 0.0
+	if d, rest, ok := strings.Cut(s, "-"); ok {
+		n, err := strconv.ParseFloat(d, 64)
+		if err != nil {
+			return -1
+		}
+		days, s = n, rest
+	}
+	if !strings.Contains(s, ":") {
+		return -1
+	}
+	total := 0.0
+	for _, part := range strings.Split(s, ":") {
+		n, err := strconv.ParseFloat(part, 64)
+		if err != nil {
+			return -1
+		}
+		total = total*60 + n
+	}
+	return days*86400 + total
+}
