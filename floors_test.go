@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"cli/slurm":           2,
 	"scheduler/cycle":     4,
 	"scheduler/sim":       5,
+	"scheduler/plan":      5,
 	"scheduler/replay":    5,
 	"scheduler":           5,
 	"executor":            5,
@@ -52,7 +53,7 @@ var inside = []string{"events/bus", "cli/slurm", "cli", "executor/cgroup", "exec
 
 // pure packages decide and fold: no clock, no chance, no disk, no network, no environment.
 var pure = []string{"events", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story", "ledger/rows",
-	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "cli/slurm"}
+	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "scheduler/plan", "cli/slurm"}
 
 // impure names what a pure package may not call, by import path.
 var impure = map[string][]string{

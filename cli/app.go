@@ -136,7 +136,7 @@ func app() *cli.App {
 	a.HideHelpCommand = true
 	a.ExitErrHandler = func(*cli.Context, error) {} // main says it, once
 	a.Commands = []*cli.Command{
-		upCommand(), downCommand(), statusCommand(), envCommand(), linksCommand(), demoCommand(), doctorCommand(),
+		upCommand(), downCommand(), statusCommand(), planCommand(), envCommand(), linksCommand(), demoCommand(), doctorCommand(),
 		completionCommand(), submitCommand(), eventsCommand(), whyCommand(), replayCommand(),
 	}
 	a.Commands = append(a.Commands, slurmCommands()...)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"stint/cli/site"
+
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +46,7 @@ func daemonCommands() []*cli.Command {
 			if err != nil {
 				return err
 			}
+			heedReread(ctx, h.dir, h.log, func(c *site.Cluster) error { return admitNodes(s, c.Nodes) })
 			h.log.Info("serving", "url", s.URL(), "synced", s.Synced())
 			<-ctx.Done()
 			s.Stop()

@@ -44,18 +44,10 @@ func replayLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var s *server.Server
-	if lock, err := dir.Lock(); err == nil { // the cluster is down: nobody else serves the log
-		defer lock.Close()
-		if s, err = h.startBus(c.Context); err != nil {
-			return err
-		}
-		defer s.Stop()
-	}
 	begun := time.Now()
 	var report *replay.Report
 	var o replay.Options
-	err = h.with(c.Context, bus.Role{Kind: bus.Controller}, s, func(b bus.Bus) error {
+	err = h.atRest(c.Context, func(b bus.Bus, s *server.Server) error {
 		o.Until = c.Uint64("until")
 		if term.IsTerminal(int(os.Stderr.Fd())) {
 			o.Progress = func(seq uint64) { fmt.Fprintf(os.Stderr, "\rfolded up to %d ", seq) }
@@ -138,4 +130,18 @@ func printReport(c *cli.Context, r *replay.Report, o replay.Options, took time.D
 			fmt.Fprintf(w, "So do %d more messages.\n", r.More)
 		}
 	}
+}
+
+// atRest runs fn with the rights of a controller, whether the cluster is up or down; if it is down, on a server of its own, which
+// fn is told.
+func (h *host) atRest(ctx context.Context, fn func(bus.Bus, *server.Server) error) error {
+	var s *server.Server
+	if lock, err := h.dir.Lock(); err == nil { // nobody else serves the log
+		defer lock.Close()
+		if s, err = h.startBus(ctx); err != nil {
+			return err
+		}
+		defer s.Stop()
+	}
+	return h.with(ctx, bus.Role{Kind: bus.Controller}, s, func(b bus.Bus) error { return fn(b, s) })
 }

@@ -49,19 +49,10 @@ func (h *host) named(daemon string) *slog.Logger {
 	return h.log.With("daemon", daemon)
 }
 
-// hostName is this host's, as its agent's subject has it.
-func hostName() string {
-	name, err := os.Hostname()
-	if err != nil || name == "" {
-		return "localhost"
-	}
-	return name
-}
-
 // roles are the credentials that the daemons of this host need.
 func (h *host) roles() []bus.Role {
 	out := []bus.Role{{Kind: bus.Admin}, {Kind: bus.Controller}, {Kind: bus.Ledger}, {Kind: bus.Service},
-		{Kind: bus.Agent, Name: events.Token(hostName())}}
+		{Kind: bus.Agent, Name: events.Token(site.HostName())}}
 	if u, err := user.Current(); err == nil { // a service of whoever runs the cluster may subscribe to what becomes of jobs
 		out = append(out, bus.Role{Kind: bus.Service, Name: events.Token(u.Username)})
 	}
@@ -170,7 +161,7 @@ func (h *host) with(ctx context.Context, role bus.Role, s *server.Server, fn fun
 func (h *host) runController(ctx context.Context, s *server.Server) error {
 	return h.with(ctx, bus.Role{Kind: bus.Controller}, s, func(b bus.Bus) error {
 		c, err := scheduler.New(scheduler.Config{
-			Bus: b, Name: fmt.Sprintf("%s-%d", hostName(), os.Getpid()), Dir: h.dir.Controller(), Build: Build(), Log: h.named("controller"),
+			Bus: b, Name: fmt.Sprintf("%s-%d", site.HostName(), os.Getpid()), Dir: h.dir.Controller(), Build: Build(), Log: h.named("controller"),
 		})
 		if err != nil {
 			return err
@@ -180,8 +171,8 @@ func (h *host) runController(ctx context.Context, s *server.Server) error {
 }
 
 func (h *host) runAgent(ctx context.Context, s *server.Server) error {
-	return h.with(ctx, bus.Role{Kind: bus.Agent, Name: events.Token(hostName())}, s, func(b bus.Bus) error {
-		c := agent.Config{Bus: b, Host: hostName(), Dir: string(h.dir), Version: Build(), Log: h.named("agent"), Mode: 0o600}
+	return h.with(ctx, bus.Role{Kind: bus.Agent, Name: events.Token(site.HostName())}, s, func(b bus.Bus) error {
+		c := agent.Config{Bus: b, Host: site.HostName(), Dir: string(h.dir), Version: Build(), Log: h.named("agent"), Mode: 0o600}
 		if uid := uint32(os.Geteuid()); uid == 0 {
 			c.Mode = 0o666
 		} else {
@@ -196,7 +187,7 @@ func (h *host) runAgent(ctx context.Context, s *server.Server) error {
 }
 
 func (h *host) runLedger(ctx context.Context, s *server.Server) error {
-	l, err := ledger.Open(h.dir.Ledger(), ledger.Options{Log: h.named("ledger"), Host: hostName()})
+	l, err := ledger.Open(h.dir.Ledger(), ledger.Options{Log: h.named("ledger"), Host: site.HostName()})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -20,7 +21,6 @@ import (
 	"stint/cli/wire"
 	"stint/events"
 	"stint/events/bus/server"
-	"stint/events/hostlist"
 	"stint/executor/supervisor"
 	"stint/ledger/rows"
 	"stint/projections"
@@ -156,7 +156,7 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if next.Nodes, next.Virtual, err = localNodes(u.config, c.Bool("virtual") || before != nil && before.Virtual && next.ConfFile == before.ConfFile); err != nil {
+	if next.Nodes, next.Virtual, err = site.LocalNodes(u.config, c.Bool("virtual") || before != nil && before.Virtual && next.ConfFile == before.ConfFile); err != nil {
 		return err
 	}
 	switch {
@@ -179,51 +179,6 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	return nil
 }
 
-// localNodes returns the nodes that have their executors on this machine, and whether they are played.
-func localNodes(c *events.Config, virtual bool) (names []string, played bool, err error) {
-	here := hostName()
-	var all []string
-	for _, def := range c.Nodes {
-		list, err := hostlist.Expand(def.Names, site.NodesMost)
-		if err != nil {
-			return nil, false, fmt.Errorf("the nodes %s: %w", def.Names, err)
-		}
-		all = append(all, list...)
-		played = played || def.Virtual
-		if def.Virtual {
-			names = append(names, list...)
-			continue
-		}
-		hosts, _ := hostlist.Expand(def.HostNames, site.NodesMost)
-		addresses, _ := hostlist.Expand(def.Addresses, site.NodesMost)
-		for i, n := range list {
-			if isHere(n, here) || i < len(hosts) && isHere(hosts[i], here) || i < len(addresses) && isHere(addresses[i], here) {
-				names = append(names, n)
-			}
-		}
-	}
-	if virtual && !played {
-		for _, def := range c.Nodes {
-			def.Virtual = true
-		}
-		return all, true, nil
-	}
-	if len(names) == 0 {
-		return nil, false, fmt.Errorf("none of the %d nodes of the configuration is this host (%s); name it with NodeName= or NodeHostname=, or play them all here with --virtual", len(all), here)
-	}
-	if len(names) > 1 && !played { // several nodes on one host share what it has
-		for _, def := range c.Nodes {
-			def.Virtual = true
-		}
-		played = true
-	}
-	return names, played, nil
-}
-
-func isHere(name, here string) bool {
-	return name == here || name == "localhost" || name == "127.0.0.1"
-}
-
 // run runs the daemons until ctx ends, then stops them, jobs and their supervisors apart.
 func (u *upper) run(ctx context.Context, patience time.Duration, ready func(string)) error {
 	u.started = time.Now()
@@ -232,6 +187,8 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 	defer stopFront()
 	backCtx, stopBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBack()
+	signal.Ignore(site.RereadSignal) // until there is somebody to heed it
+	nodes := newNodeSet(u, &front, frontCtx)
 	if err := u.save(); err != nil {
 		return err
 	}
@@ -254,14 +211,8 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 		u.role(&front, frontCtx, "ledger", u.host.runLedger)
 		u.role(&front, frontCtx, "agent", u.host.runAgent)
 	}
-	for _, n := range u.host.cluster.Nodes {
-		socket := supervisor.SocketPath(u.dir.Node(n))
-		u.spawn(&front, frontCtx, &child{
-			name: "supervisor:" + n, args: u.args("supervisor", "--node", n), log: u.dir.Log("supervisor-" + events.Token(n)), outlives: true,
-			adopt: func() int { return u.adopt(n, socket) },
-		})
-		u.spawn(&front, frontCtx, &child{name: "executor:" + n, args: u.args("executor", "--node", n), log: u.dir.Log("executor-" + events.Token(n))})
-	}
+	nodes.start(u.host.cluster.Nodes)
+	heedReread(frontCtx, u.dir, u.log, nodes.reread)
 	text, err := u.settle(ctx, patience)
 	switch {
 	case err == nil:
@@ -278,7 +229,7 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 	u.log.Info("stopping; jobs go on")
 	stopFront()
 	front.Wait()
-	for _, n := range u.host.cluster.Nodes {
+	for _, n := range nodes.names() {
 		stopSupervisor(supervisor.SocketPath(u.dir.Node(n)), supervisor.StopMode_REFUSE_IF_BUSY)
 	}
 	stopBack()
@@ -324,6 +275,18 @@ func (u *upper) role(group *sync.WaitGroup, ctx context.Context, name string, ru
 			}
 		}
 	})
+}
+
+// pidOf returns the process of a child, 0 if it does not run.
+func (u *upper) pidOf(name string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.children {
+		if c.name == name {
+			return c.Pid()
+		}
+	}
+	return 0
 }
 
 // save tells who runs.

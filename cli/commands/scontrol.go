@@ -14,6 +14,7 @@ import (
 	"stint/cli/site"
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
+	"stint/cli/wire"
 	"stint/events"
 	"stint/projections"
 )
@@ -238,13 +239,7 @@ func reconfigure(s *slurm.Scontrol, w *World) int {
 		return w.complain("scontrol", fmt.Errorf("whose the cluster is cannot be told: %w", err))
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
-	var config *events.Config
-	var notes []string
-	if cluster.ConfFile != "" {
-		config, notes, err = site.ReadConf(cluster.ConfFile, owner)
-	} else {
-		config, err = site.OneMachine(cluster.Options, owner)
-	}
+	config, notes, err := site.Reread(cluster, owner)
 	if err != nil {
 		return w.complain("scontrol", err)
 	}
@@ -253,7 +248,28 @@ func reconfigure(s *slurm.Scontrol, w *World) int {
 			fmt.Fprintf(w.Stderr, "scontrol: %s\n", n)
 		}
 	}
-	return send(s, w, events.Verb_CONFIGURE, config)
+	if code := send(s, w, events.Verb_CONFIGURE, config); code != 0 {
+		return code
+	}
+	if err := tookOver(dir, cluster); err != nil {
+		return w.complain("scontrol", fmt.Errorf("the configuration is taken over, but this host could not be told: %w; run `stint down --keep` and `stint up`", err))
+	}
+	return 0
+}
+
+// tookOver writes down what the new configuration means for the host, and tells `stint up` of it if it runs here.
+func tookOver(dir site.Dir, c *site.Cluster) error {
+	if err := dir.Save(c); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(string(dir), wire.CompatFile), []byte(c.Compat+"\n"), 0o644); err != nil {
+		return fmt.Errorf("writing which Slurm is emulated: %w", err)
+	}
+	p, err := dir.LoadProcesses()
+	if err != nil || p == nil {
+		return err
+	}
+	return syscall.Kill(p.Pid, site.RereadSignal)
 }
 
 // writeScript writes the script of a job into a file, or prints it.

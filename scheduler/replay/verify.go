@@ -269,3 +269,22 @@ func describe(f *events.Fact) string {
 	}
 	return fmt.Sprint(f)
 }
+
+// Fold folds a log from nothing and returns the state at its end, or at until, if that is not 0.
+func Fold(ctx context.Context, log Source, until uint64, progress func(seq uint64)) (*projections.Cluster, error) {
+	c := projections.New()
+	err := log(ctx, func(m Message) error {
+		if until != 0 && m.Seq > until {
+			return errEnd
+		}
+		c.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data))
+		if progress != nil && m.Seq%4096 == 0 {
+			progress(m.Seq)
+		}
+		return ctx.Err()
+	})
+	if err != nil && !errors.Is(err, errEnd) {
+		return nil, fmt.Errorf("reading the log behind message %d: %w", c.Seq(), err)
+	}
+	return c, nil
+}
