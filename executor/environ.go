@@ -50,6 +50,7 @@ func environment(submitted []string, job *projections.Job, c setting) []string {
 // variables are those that the node sets, in a fixed order.
 func variables(job *projections.Job, c setting) []string {
 	spec, alloc := job.GetSpec(), job.GetAllocation()
+	old := c.config.GetCompat() == "22.05"
 	var out []string
 	set := func(name string, value any) { out = append(out, fmt.Sprintf("%s=%v", name, value)) }
 	setIf := func(is bool, name string, value any) {
@@ -68,14 +69,7 @@ func variables(job *projections.Job, c setting) []string {
 	setIf(c.conf != "", "SLURM_CONF", c.conf)
 	set("SLURM_CPUS_ON_NODE", events.Words(share.GetCpus()).Count())
 	setIf(spec.GetCpusPerTask() > 0, "SLURM_CPUS_PER_TASK", spec.GetCpusPerTask())
-	setIf(spec.GetCpusPerGpu() > 0, "SLURM_CPUS_PER_GPU", spec.GetCpusPerGpu())
-	setIf(spec.GetDistribution() != "", "SLURM_DISTRIBUTION", spec.GetDistribution())
-	setIf(spec.GetExport() != "", "SLURM_EXPORT_ENV", spec.GetExport())
-	setIf(spec.GetExport() != "" || spec.GetGetUserEnv(), "SLURM_GET_USER_ENV", 1)
 	set("SLURM_GTIDS", 0)
-	setIf(spec.GetNomultithread(), "SLURM_HINT", "nomultithread")
-	setIf(spec.GetThreadsPerCore() > 0, "SLURM_THREADS_PER_CORE", spec.GetThreadsPerCore())
-	setIf(spec.GetThreadsPerCore() == 0 && spec.GetNomultithread(), "SLURM_THREADS_PER_CORE", 1)
 	set("SLURM_JOBID", job.GetId())
 	setIf(spec.GetAccount() != "", "SLURM_JOB_ACCOUNT", spec.GetAccount())
 	set("SLURM_JOB_CPUS_PER_NODE", perNode(alloc, func(s *events.NodeShare) int { return events.Words(s.GetCpus()).Count() }))
@@ -88,10 +82,11 @@ func variables(job *projections.Job, c setting) []string {
 	set("SLURM_JOB_PARTITION", job.GetPartition())
 	set("SLURM_JOB_QOS", orElse(spec.GetQos(), "normal"))
 	setIf(spec.GetReservation() != "", "SLURM_JOB_RESERVATION", spec.GetReservation())
-	setIf(spec.GetLicenses() != "", "SLURM_JOB_LICENSES", spec.GetLicenses())
+	setIf(!old && spec.GetLicenses() != "", "SLURM_JOB_LICENSES", spec.GetLicenses())
 	set("SLURM_JOB_UID", job.GetOwner().GetUid())
 	set("SLURM_JOB_USER", job.GetOwner().GetUser())
-	if c.config.GetCompat() != "22.05" {
+	if !old {
+		set("SLURM_OOM_KILL_STEP", 0)
 		start := job.GetStartUs() / 1e6
 		set("SLURM_JOB_START_TIME", start)
 		set("SLURM_JOB_END_TIME", start+lasts(job.GetLimitS()))
@@ -101,35 +96,22 @@ func variables(job *projections.Job, c setting) []string {
 	case spec.GetMemAll():
 	case spec.GetMemPerNodeMib() > 0:
 		set("SLURM_MEM_PER_NODE", spec.GetMemPerNodeMib())
-	case spec.GetMemPerGpuMib() > 0:
-		set("SLURM_MEM_PER_GPU", spec.GetMemPerGpuMib())
 	case spec.GetMemPerCpuMib() > 0:
 		set("SLURM_MEM_PER_CPU", spec.GetMemPerCpuMib())
 	}
 	set("SLURM_NNODES", len(nodes))
 	set("SLURM_NODEID", place)
 	set("SLURM_NODELIST", list)
-	set("SLURM_NODE_ALIASES", "(null)")
-	if n := tasks(job, len(nodes)); n > 0 {
-		set("SLURM_NPROCS", n)
-		set("SLURM_NTASKS", n)
-	}
-	setIf(spec.GetTasksPerCore() > 0, "SLURM_NTASKS_PER_CORE", spec.GetTasksPerCore())
-	setIf(spec.GetTasksPerNode() > 0, "SLURM_NTASKS_PER_NODE", spec.GetTasksPerNode())
-	setIf(spec.GetTasksPerSocket() > 0, "SLURM_NTASKS_PER_SOCKET", spec.GetTasksPerSocket())
-	setIf(spec.GetTasksPerGpu() > 0, "SLURM_NTASKS_PER_GPU", spec.GetTasksPerGpu())
-	setIf(spec.GetOvercommit(), "SLURM_OVERCOMMIT", 1)
-	set("SLURM_PRIO_PROCESS", 0)
+	setIf(old, "SLURM_NODE_ALIASES", "(null)")
 	set("SLURM_PROCID", 0)
 	setIf(job.GetRestarts() > 0, "SLURM_RESTART_COUNT", job.GetRestarts())
-	set("SLURM_SUBMIT_DIR", spec.GetWorkDir())
 	set("SLURM_SUBMIT_HOST", spec.GetSubmitHost())
-	set("SLURM_TASKS_PER_NODE", perNode(alloc, func(s *events.NodeShare) int { return tasksOn(job, s) }))
+	set("SLURM_TASKS_PER_NODE", hostlist.Runs(tasksPerNode(job)))
 	set("SLURM_TOPOLOGY_ADDR", c.node)
 	set("SLURM_TOPOLOGY_ADDR_PATTERN", "node")
-	set("SLURM_WORKING_CLUSTER", workingCluster(c.config))
+	setIf(old, "SLURM_WORKING_CLUSTER", workingCluster(c.config))
 	out = append(out, arrayVariables(job, c.array)...)
-	out = append(out, gpuVariables(job, c)...)
+	out = append(out, gpuVariables(c)...)
 	return out
 }
 
@@ -158,21 +140,33 @@ func perNode(a *events.Allocation, count func(*events.NodeShare) int) string {
 	return hostlist.Runs(counts)
 }
 
-// tasksOn is how many tasks are laid out on a node: as placed, or as many as its CPUs hold.
-func tasksOn(job *projections.Job, s *events.NodeShare) int {
-	if n := int(s.GetTasks()); n > 0 {
-		return n
-	}
-	return max(1, events.Words(s.GetCpus()).Count()/max(1, int(job.GetSpec().GetCpusPerTask())))
-}
-
-// tasks is the number of tasks that was asked for, outright or by so many on each node; 0: it was not.
-func tasks(job *projections.Job, nodes int) int {
+// tasksPerNode is how many tasks are laid out on each node: as many as its CPUs hold, or those that were asked for dealt out
+// one after the other to the nodes that have CPUs for another, and to all in turn when none has.
+func tasksPerNode(job *projections.Job) []int {
 	spec := job.GetSpec()
-	if n := int(spec.GetTasks()); n > 0 {
-		return n
+	each := max(1, int(spec.GetCpusPerTask()))
+	var fit []int
+	job.GetAllocation().Each(func(_ int, _ string, s *events.NodeShare) bool {
+		fit = append(fit, max(1, events.Words(s.GetCpus()).Count()/each))
+		return true
+	})
+	left := int(spec.GetTasks())
+	if left == 0 || len(fit) == 0 {
+		return fit
 	}
-	return nodes * int(spec.GetTasksPerNode())
+	out := make([]int, len(fit))
+	for open := false; left > 0; {
+		any := false
+		for i := range out {
+			if left > 0 && (open || out[i] < fit[i]) {
+				out[i]++
+				left--
+				any = true
+			}
+		}
+		open = open || !any
+	}
+	return out
 }
 
 // workingCluster is name:host:port:protocol:plugin of the controller, for tools that take it apart: the port of slurmctld,
@@ -221,23 +215,8 @@ func arrayStep(text string) int {
 	return 1
 }
 
-func gpuVariables(job *projections.Job, c setting) []string {
+func gpuVariables(c setting) []string {
 	var out []string
-	for _, g := range job.GetSpec().GetGres() {
-		if g.GetName() != "gpu" {
-			continue
-		}
-		amount := strconv.FormatUint(g.GetCount(), 10)
-		if g.GetType() != "" {
-			amount = g.GetType() + ":" + amount
-		}
-		switch g.GetScope() {
-		case events.Scope_PER_JOB:
-			out = append(out, "SLURM_GPUS="+amount)
-		case events.Scope_PER_TASK:
-			out = append(out, "SLURM_GPUS_PER_TASK="+amount)
-		}
-	}
 	if len(c.gpus) == 0 {
 		return out
 	}
@@ -246,7 +225,11 @@ func gpuVariables(job *projections.Job, c setting) []string {
 		indices[i] = strconv.Itoa(g.Index)
 	}
 	out = append(out, "SLURM_GPUS_ON_NODE="+strconv.Itoa(len(c.gpus)), "SLURM_JOB_GPUS="+strings.Join(indices, ","))
-	return append(out, gpu.Environment(c.gpus, 0, c.hidden)...)
+	kinds := gpu.Env(0)
+	if c.config.GetCompat() == "22.05" && (c.gpus[0].Vendor == gpu.Simulated || c.gpus[0].Vendor == gpu.Listed) {
+		kinds = gpu.EnvNVIDIA | gpu.EnvAMD | gpu.EnvOpenCL // the release told programs for Intel's devices nothing unless it knew them
+	}
+	return append(out, gpu.Environment(c.gpus, kinds, c.hidden)...)
 }
 
 // splitEnvironment takes a stored environment apart: each variable has a NUL behind it.

@@ -30,8 +30,8 @@ func TestEnvironmentIsSlurms(t *testing.T) {
 	gpus := []gpu.GPU{{Index: 0, Vendor: gpu.Simulated}, {Index: 1, Vendor: gpu.Simulated}, {Index: 2, Vendor: gpu.Simulated}}
 	common := `ENVIRONMENT=BATCH HOSTNAME=n1 SLURMD_NODENAME=n1 SLURM_CLUSTER_NAME=oracle SLURM_CONF=/etc/slurm/slurm.conf SLURM_GTIDS=0
 		SLURM_JOBID=17 SLURM_JOB_ACCOUNT=ml-team SLURM_JOB_GID=2001 SLURM_JOB_ID=17 SLURM_JOB_NAME=envdump.sh SLURM_JOB_PARTITION=compute SLURM_JOB_QOS=normal
-		SLURM_JOB_UID=2001 SLURM_JOB_USER=alice SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NODE_ALIASES=(null) SLURM_PRIO_PROCESS=0 SLURM_PROCID=0
-		SLURM_SUBMIT_DIR=/users/alice SLURM_SUBMIT_HOST=vm SLURM_TOPOLOGY_ADDR=n1 SLURM_TOPOLOGY_ADDR_PATTERN=node
+		SLURM_JOB_UID=2001 SLURM_JOB_USER=alice SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NODE_ALIASES=(null) SLURM_PROCID=0
+		SLURM_SUBMIT_HOST=vm SLURM_TOPOLOGY_ADDR=n1 SLURM_TOPOLOGY_ADDR_PATTERN=node
 		SLURM_WORKING_CLUSTER=oracle:127.0.0.1:6817:9728:109 TMPDIR=/tmp`
 	one := " SLURM_JOB_NODELIST=n1 SLURM_NODELIST=n1 SLURM_JOB_NUM_NODES=1 SLURM_NNODES=1"
 	two := " SLURM_JOB_NODELIST=n[1-2] SLURM_NODELIST=n[1-2] SLURM_JOB_NUM_NODES=2 SLURM_NNODES=2"
@@ -44,33 +44,33 @@ func TestEnvironmentIsSlurms(t *testing.T) {
 		{"plain", batch(&events.JobSpec{MemPerCpuMib: 100}, share(1, 1, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1"},
 		{"-n4", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 4}, share(4, 4, "n1")), nil,
-			one + " SLURM_CPUS_ON_NODE=4 SLURM_JOB_CPUS_PER_NODE=4 SLURM_MEM_PER_CPU=100 SLURM_NPROCS=4 SLURM_NTASKS=4 SLURM_TASKS_PER_NODE=4"},
+			one + " SLURM_CPUS_ON_NODE=4 SLURM_JOB_CPUS_PER_NODE=4 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=4"},
 		{"-N2", batch(&events.JobSpec{MemPerCpuMib: 100, MinNodes: 2}, share(1, 1, "n1", "n2")), nil,
 			two + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1(x2) SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1(x2)"},
 		{"-N2 -n4", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 4}, share(3, 3, "n1"), share(1, 1, "n2")), nil,
-			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3,1 SLURM_MEM_PER_CPU=100 SLURM_NPROCS=4 SLURM_NTASKS=4 SLURM_TASKS_PER_NODE=3,1"},
-		{"-N2 --ntasks-per-node=3", batch(&events.JobSpec{MemPerCpuMib: 100, TasksPerNode: 3}, share(3, 3, "n1", "n2")), nil,
-			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3(x2) SLURM_MEM_PER_CPU=100 SLURM_NPROCS=6 SLURM_NTASKS=6 SLURM_NTASKS_PER_NODE=3 SLURM_TASKS_PER_NODE=3(x2)"},
+			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3,1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=3,1"},
+		{"-N2 --ntasks-per-node=3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 6, TasksPerNode: 3}, share(3, 3, "n1", "n2")), nil,
+			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3(x2) SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=3(x2)"},
 		{"-n2 -c3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 2, CpusPerTask: 3}, share(6, 2, "n1")), nil,
-			one + " SLURM_CPUS_ON_NODE=6 SLURM_CPUS_PER_TASK=3 SLURM_JOB_CPUS_PER_NODE=6 SLURM_MEM_PER_CPU=100 SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_TASKS_PER_NODE=2"},
+			one + " SLURM_CPUS_ON_NODE=6 SLURM_CPUS_PER_TASK=3 SLURM_JOB_CPUS_PER_NODE=6 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
 		{"--mem=512M", batch(&events.JobSpec{MemPerNodeMib: 512}, share(1, 1, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_NODE=512 SLURM_TASKS_PER_NODE=1"},
 		{"--mem=0", batch(&events.JobSpec{MemAll: true}, share(1, 1, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_TASKS_PER_NODE=1"},
-		{"--exclusive", batch(&events.JobSpec{MemPerCpuMib: 100}, share(8, 8, "n1")), nil,
+		{"--exclusive", batch(&events.JobSpec{MemPerCpuMib: 100}, share(8, 1, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=8 SLURM_JOB_CPUS_PER_NODE=8 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=8"},
 		{"--gpus=3", batch(&events.JobSpec{MemPerCpuMib: 100, Gres: []*events.Gres{{Name: "gpu", Count: 3, Scope: events.Scope_PER_JOB}}}, share(1, 1, "n1")), gpus,
-			one + " CUDA_VISIBLE_DEVICES=0,1,2 GPU_DEVICE_ORDINAL=0,1,2 ROCR_VISIBLE_DEVICES=0,1,2 ZE_AFFINITY_MASK=0,1,2 SLURM_CPUS_ON_NODE=1 SLURM_GPUS=3 SLURM_GPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=1 SLURM_JOB_GPUS=0,1,2 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1"},
+			one + " CUDA_VISIBLE_DEVICES=0,1,2 GPU_DEVICE_ORDINAL=0,1,2 ROCR_VISIBLE_DEVICES=0,1,2 SLURM_CPUS_ON_NODE=1 SLURM_GPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=1 SLURM_JOB_GPUS=0,1,2 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1"},
 		{"--gpus=2 --cpus-per-gpu=2 --mem-per-gpu=300", batch(&events.JobSpec{MemPerGpuMib: 300, CpusPerGpu: 2, Gres: []*events.Gres{{Name: "gpu", Count: 2, Scope: events.Scope_PER_JOB}}}, share(4, 0, "n1")), gpus[:2],
-			one + " CUDA_VISIBLE_DEVICES=0,1 GPU_DEVICE_ORDINAL=0,1 ROCR_VISIBLE_DEVICES=0,1 ZE_AFFINITY_MASK=0,1 SLURM_CPUS_ON_NODE=4 SLURM_CPUS_PER_GPU=2 SLURM_GPUS=2 SLURM_GPUS_ON_NODE=2 SLURM_JOB_CPUS_PER_NODE=4 SLURM_JOB_GPUS=0,1 SLURM_MEM_PER_GPU=300 SLURM_TASKS_PER_NODE=4"},
+			one + " CUDA_VISIBLE_DEVICES=0,1 GPU_DEVICE_ORDINAL=0,1 ROCR_VISIBLE_DEVICES=0,1 SLURM_CPUS_ON_NODE=4 SLURM_GPUS_ON_NODE=2 SLURM_JOB_CPUS_PER_NODE=4 SLURM_JOB_GPUS=0,1 SLURM_TASKS_PER_NODE=4"},
 		{"--export=FOO=bar,SLURM_X=1", batch(&events.JobSpec{MemPerCpuMib: 100, Export: "FOO=bar,SLURM_X=1"}, share(1, 1, "n1")), nil,
-			one + " SLURM_CPUS_ON_NODE=1 SLURM_EXPORT_ENV=FOO=bar,SLURM_X=1 SLURM_GET_USER_ENV=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1"},
+			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1"},
 		{"-d singleton", batch(&events.JobSpec{MemPerCpuMib: 100, DependencyText: "singleton"}, share(1, 1, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_JOB_DEPENDENCY=singleton SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=1"},
 		{"--hint=nomultithread -n2", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 2, Nomultithread: true}, share(2, 2, "n1")), nil,
-			one + " SLURM_CPUS_ON_NODE=2 SLURM_HINT=nomultithread SLURM_JOB_CPUS_PER_NODE=2 SLURM_MEM_PER_CPU=100 SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_TASKS_PER_NODE=2 SLURM_THREADS_PER_CORE=1"},
+			one + " SLURM_CPUS_ON_NODE=2 SLURM_JOB_CPUS_PER_NODE=2 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
 		{"-n2 -O", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 2, Overcommit: true}, share(1, 2, "n1")), nil,
-			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_CPU=100 SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_OVERCOMMIT=1 SLURM_TASKS_PER_NODE=2"},
+			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
 	} {
 		got := environment(nil, c.job, setting{node: "n1", host: "n1", conf: "/etc/slurm/slurm.conf", gpus: c.gpus,
 			config: &events.Config{Cluster: "oracle", Controllers: []string{"127.0.0.1"}, Compat: "22.05"}})

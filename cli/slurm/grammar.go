@@ -94,7 +94,7 @@ func checkDistribution(value string) error {
 		case f == "*" || f == "block" || f == "cyclic":
 		case i > 0 && f == "fcyclic":
 		case i == 0 && f == "arbitrary":
-		case i == 0 && plane:
+		case plane && len(fields) == 1 && !packed:
 			if n, err := strconv.ParseUint(size, 10, 31); err != nil || n == 0 {
 				return bad
 			}

@@ -53,6 +53,8 @@ type request struct {
 	gres      map[string][]*events.Gres
 	waitFor   string // SBATCH_WAIT4SWITCH
 	dist      bool
+	hinted    string // --hint, as given
+	profiled  string // --profile, as shown
 }
 
 // Sbatch reads a call of sbatch: its command line, the SBATCH_ variables and the #SBATCH lines of the script, each
@@ -271,6 +273,7 @@ func (q *request) finish() error {
 		s.GetUserEnv = s.GetUserEnv || env.GetUserEnv
 	}
 	s.SubmitLine = submitLine(q.in.Args)
+	q.tell()
 	return nil
 }
 

@@ -335,6 +335,7 @@ func (q *request) hint(g Given) error {
 		words := []string{"compute_bound", "memory_bound", "multithread", "nomultithread"}
 		return refusal("%s is not a hint: known are %s%s", clip(g.Value), strings.Join(words, ", "), mean(g.Value, words))
 	}
+	q.hinted = strings.ToLower(g.Value)
 	return nil
 }
 
@@ -472,6 +473,7 @@ func (q *request) priority(g Given) error {
 func (q *request) profile(g Given) error {
 	switch strings.ToLower(g.Value) {
 	case "none":
+		q.profiled = "None"
 		return nil
 	case "all", "energy", "task", "filesystem", "lustre", "network":
 		return refusal("--profile=%s: profiles are not supported by Stint yet", g.Value)

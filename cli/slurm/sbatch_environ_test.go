@@ -1,0 +1,56 @@
+package slurm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What options alone put into a job's environment, in both releases.
+func TestSbatchTellsTheJob(t *testing.T) {
+	for _, c := range []struct{ args, old, now string }{
+		{"", "", ""},
+		{"-n4", "SLURM_NPROCS=4 SLURM_NTASKS=4", ""},
+		{"-N2 --ntasks-per-node=3", "SLURM_NPROCS=6 SLURM_NTASKS=6 SLURM_NTASKS_PER_NODE=3", ""},
+		{"-N2", "", ""},
+		{"-c3", "", "SLURM_TRES_PER_TASK=cpu=3"},
+		{"-n2 --ntasks-per-core=1", "SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_NTASKS_PER_CORE=1", ""},
+		{"--gpus=a100:2 --cpus-per-gpu=2 --mem-per-gpu=300", "SLURM_CPUS_PER_GPU=2 SLURM_MEM_PER_GPU=300 SLURM_GPUS=a100:2", ""},
+		{"--gpus-per-node=2", "SLURM_GPUS_PER_NODE=2", ""},
+		{"--gres=gpu:2", "", ""},
+		{"-n2 --gpus-per-task=a100:1", "SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_GPUS_PER_TASK=a100:1", "SLURM_TRES_PER_TASK=gres/gpu:a100=1"},
+		{"-n4 -m plane=2", "SLURM_NPROCS=4 SLURM_NTASKS=4 SLURM_DISTRIBUTION=plane SLURM_DIST_PLANESIZE=2", ""},
+		{"-m *:fcyclic", "SLURM_DISTRIBUTION=block:fcyclic", ""},
+		{"-m cyclic:*:block", "SLURM_DISTRIBUTION=cyclic:cyclic:block", ""},
+		{"-m block,NoPack", "SLURM_DISTRIBUTION=block,nopack", ""},
+		{"-m cyclic", "SLURM_DISTRIBUTION=cyclic", ""},
+		{"--hint=nomultithread", "SLURM_HINT=nomultithread SLURM_THREADS_PER_CORE=1", ""},
+		{"--threads-per-core=1", "SLURM_THREADS_PER_CORE=1", ""},
+		{"-O", "SLURM_OVERCOMMIT=1", ""},
+		{"--profile=none", "SLURM_PROFILE=None", ""},
+		{"--export=NONE", "SLURM_EXPORT_ENV=NONE SLURM_GET_USER_ENV=1", ""},
+		{"--get-user-env", "SLURM_GET_USER_ENV=1", ""},
+	} {
+		for _, r := range []Release{Release2205, Release2605} {
+			in := testInput(append(strings.Fields(c.args), "--wrap", "x")...)
+			in.Release, in.Environ = r, []string{"SLURM_NTASKS=9", "SLURM_SUBMIT_DIR=/outer", "HOME=/home/alice"}
+			s, err := Sbatch(in)
+			if err != nil {
+				t.Fatalf("%s: %v", c.args, err)
+			}
+			want := strings.Fields("SLURM_PRIO_PROCESS=0 SLURM_SUBMIT_DIR=/home/alice " + c.old)
+			if r == Release2605 {
+				want = append(want, strings.Fields(c.now)...)
+			}
+			if !strings.Contains(c.old, "SLURM_NTASKS=") {
+				want = append(want, "SLURM_NTASKS=9") // an enclosing job's, as sbatch passes it on
+			}
+			got := slices.DeleteFunc(slices.Clone(s.Environ), func(v string) bool { return !strings.HasPrefix(v, "SLURM_") })
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: sbatch %s\n got %v\nwant %v", r, c.args, got, want)
+			}
+		}
+	}
+}
