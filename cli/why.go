@@ -86,6 +86,9 @@ func explain(a *projections.AnswerWhy, now time.Time) string {
 		}
 		b.WriteString(".\n")
 	}
+	if n := j.UnfitRuns; n > 0 && j.Hold == events.HoldKind_NOT_HELD {
+		fmt.Fprintf(&b, "A node could not start it, %d times in a row; `stint events %d` says why.\n", n, j.Id)
+	}
 	for _, k := range o.GetBlockers() {
 		fmt.Fprintf(&b, "  %s: %s", k.Reason.Word(), k.Text)
 		if k.Need > 0 {

@@ -875,6 +875,7 @@ const (
 	EndCause_STOPPED       EndCause = 6 // ended by order
 	EndCause_RUN_VOID      EndCause = 7 // the log knew this run no more
 	EndCause_NODE_WAS_LOST EndCause = 8 // the leader gave the node up: written by the fold, no node says it of itself
+	EndCause_NODE_UNFIT    EndCause = 9 // never started, by the node's own fault (its spool, journal or control groups): text says which
 )
 
 // Enum value maps for EndCause.
@@ -889,6 +890,7 @@ var (
 		6: "STOPPED",
 		7: "RUN_VOID",
 		8: "NODE_WAS_LOST",
+		9: "NODE_UNFIT",
 	}
 	EndCause_value = map[string]int32{
 		"EXITED":        0,
@@ -900,6 +902,7 @@ var (
 		"STOPPED":       6,
 		"RUN_VOID":      7,
 		"NODE_WAS_LOST": 8,
+		"NODE_UNFIT":    9,
 	}
 )
 
@@ -4564,12 +4567,15 @@ func (x *Ended) GetHasTasks() bool {
 	return false
 }
 
+// Held: reason and text are set where the scheduler itself holds a job; otherwise the kind says it all.
 type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
 	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
 	Kind          HoldKind               `protobuf:"varint,4,opt,name=kind,proto3,enum=stint.events.HoldKind" json:"kind,omitempty"`
+	Reason        Reason                 `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4630,6 +4636,20 @@ func (x *Held) GetKind() HoldKind {
 		return x.Kind
 	}
 	return HoldKind_NOT_HELD
+}
+
+func (x *Held) GetReason() Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Reason_NONE
+}
+
+func (x *Held) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
 }
 
 type Released struct {
@@ -6541,6 +6561,7 @@ type Config struct {
 	DefaultTimeS         uint32                 `protobuf:"varint,41,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"`
 	MailProg             string                 `protobuf:"bytes,42,opt,name=mail_prog,json=mailProg,proto3" json:"mail_prog,omitempty"`
 	PropagateNone        bool                   `protobuf:"varint,43,opt,name=propagate_none,json=propagateNone,proto3" json:"propagate_none,omitempty"`
+	MaxBatchRequeue      uint32                 `protobuf:"varint,44,opt,name=max_batch_requeue,json=maxBatchRequeue,proto3" json:"max_batch_requeue,omitempty"` // launches in a row that nodes may fail before the job is held; 0: 5
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -6853,6 +6874,13 @@ func (x *Config) GetPropagateNone() bool {
 		return x.PropagateNone
 	}
 	return false
+}
+
+func (x *Config) GetMaxBatchRequeue() uint32 {
+	if x != nil {
+		return x.MaxBatchRequeue
+	}
+	return 0
 }
 
 type Setting struct {
@@ -7983,12 +8011,14 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x15\n" +
 	"\x06by_uid\x18\a \x01(\rR\x05byUid\x12\x14\n" +
 	"\x05tasks\x18\b \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\t \x01(\bR\bhasTasks\"w\n" +
+	"\thas_tasks\x18\t \x01(\bR\bhasTasks\"\xb9\x01\n" +
 	"\x04Held\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
 	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12*\n" +
-	"\x04kind\x18\x04 \x01(\x0e2\x16.stint.events.HoldKindR\x04kind\"k\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\x16.stint.events.HoldKindR\x04kind\x12,\n" +
+	"\x06reason\x18\x05 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\"k\n" +
 	"\bReleased\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
@@ -8151,7 +8181,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\x9e\f\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xca\f\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -8202,7 +8232,8 @@ const file_events_events_proto_rawDesc = "" +
 	"admin_uids\x18( \x03(\rR\tadminUids\x12$\n" +
 	"\x0edefault_time_s\x18) \x01(\rR\fdefaultTimeS\x12\x1b\n" +
 	"\tmail_prog\x18* \x01(\tR\bmailProg\x12%\n" +
-	"\x0epropagate_none\x18+ \x01(\bR\rpropagateNone\"1\n" +
+	"\x0epropagate_none\x18+ \x01(\bR\rpropagateNone\x12*\n" +
+	"\x11max_batch_requeue\x18, \x01(\rR\x0fmaxBatchRequeue\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x8a\x02\n" +
@@ -8437,7 +8468,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x14OUT_OF_MEMORY_REASON\x10?\x12\x18\n" +
 	"\x14JOB_HOLD_MAX_REQUEUE\x10@\x12\x0f\n" +
 	"\vSTATUS_LOST\x10A\x12\x11\n" +
-	"\rMEM_PER_LIMIT\x10B*\x9f\x01\n" +
+	"\rMEM_PER_LIMIT\x10B*\xaf\x01\n" +
 	"\bEndCause\x12\n" +
 	"\n" +
 	"\x06EXITED\x10\x00\x12\x11\n" +
@@ -8449,7 +8480,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\rNODE_REBOOTED\x10\x05\x12\v\n" +
 	"\aSTOPPED\x10\x06\x12\f\n" +
 	"\bRUN_VOID\x10\a\x12\x11\n" +
-	"\rNODE_WAS_LOST\x10\b*o\n" +
+	"\rNODE_WAS_LOST\x10\b\x12\x0e\n" +
+	"\n" +
+	"NODE_UNFIT\x10\t*o\n" +
 	"\x0ePartitionState\x12\x10\n" +
 	"\fPARTITION_UP\x10\x00\x12\x18\n" +
 	"\x14PARTITION_DOWN_STATE\x10\x01\x12\x13\n" +
@@ -8609,37 +8642,38 @@ var file_events_events_proto_depIdxs = []int32{
 	9,  // 55: stint.events.Ended.state:type_name -> stint.events.JobState
 	10, // 56: stint.events.Ended.reason:type_name -> stint.events.Reason
 	6,  // 57: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	23, // 58: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	6,  // 59: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	10, // 60: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	1,  // 61: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	24, // 62: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	36, // 63: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	72, // 64: stint.events.Configured.config:type_name -> stint.events.Config
-	59, // 65: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	60, // 66: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	64, // 67: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	65, // 68: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	67, // 69: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	62, // 70: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	61, // 71: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	63, // 72: stint.events.Inventory.devices:type_name -> stint.events.Device
-	11, // 73: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	66, // 74: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	69, // 75: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	71, // 76: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	66, // 77: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	73, // 78: stint.events.Config.settings:type_name -> stint.events.Setting
-	75, // 79: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	77, // 80: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	74, // 81: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	76, // 82: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	12, // 83: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	84, // [84:84] is the sub-list for method output_type
-	84, // [84:84] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	10, // 58: stint.events.Held.reason:type_name -> stint.events.Reason
+	23, // 59: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	6,  // 60: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	10, // 61: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	1,  // 62: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	24, // 63: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	36, // 64: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	72, // 65: stint.events.Configured.config:type_name -> stint.events.Config
+	59, // 66: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	60, // 67: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	64, // 68: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	65, // 69: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	67, // 70: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	62, // 71: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	61, // 72: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	63, // 73: stint.events.Inventory.devices:type_name -> stint.events.Device
+	11, // 74: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	66, // 75: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	69, // 76: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	71, // 77: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	66, // 78: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	73, // 79: stint.events.Config.settings:type_name -> stint.events.Setting
+	75, // 80: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	77, // 81: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	74, // 82: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	76, // 83: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	12, // 84: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	85, // [85:85] is the sub-list for method output_type
+	85, // [85:85] is the sub-list for method input_type
+	85, // [85:85] is the sub-list for extension type_name
+	85, // [85:85] is the sub-list for extension extendee
+	0,  // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }

@@ -1271,6 +1271,8 @@ func (m *Held) CloneVT() *Held {
 	r.Job = m.Job
 	r.HasTasks = m.HasTasks
 	r.Kind = m.Kind
+	r.Reason = m.Reason
+	r.Text = m.Text
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1913,6 +1915,7 @@ func (m *Config) CloneVT() *Config {
 	r.DefaultTimeS = m.DefaultTimeS
 	r.MailProg = m.MailProg
 	r.PropagateNone = m.PropagateNone
+	r.MaxBatchRequeue = m.MaxBatchRequeue
 	if rhs := m.Settings; rhs != nil {
 		tmpContainer := make([]*Setting, len(rhs))
 		for k, v := range rhs {
@@ -4252,6 +4255,12 @@ func (this *Held) EqualVT(that *Held) bool {
 	if this.Kind != that.Kind {
 		return false
 	}
+	if this.Reason != that.Reason {
+		return false
+	}
+	if this.Text != that.Text {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -5379,6 +5388,9 @@ func (this *Config) EqualVT(that *Config) bool {
 		return false
 	}
 	if this.PropagateNone != that.PropagateNone {
+		return false
+	}
+	if this.MaxBatchRequeue != that.MaxBatchRequeue {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -9295,6 +9307,18 @@ func (m *Held) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Text) > 0 {
+		i -= len(m.Text)
+		copy(dAtA[i:], m.Text)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Text)))
+		i--
+		dAtA[i] = 0x32
+	}
+	if m.Reason != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Reason))
+		i--
+		dAtA[i] = 0x28
+	}
 	if m.Kind != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Kind))
 		i--
@@ -11006,6 +11030,13 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.MaxBatchRequeue != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxBatchRequeue))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xe0
 	}
 	if m.PropagateNone {
 		i--
@@ -13609,6 +13640,13 @@ func (m *Held) SizeVT() (n int) {
 	if m.Kind != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Kind))
 	}
+	if m.Reason != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Reason))
+	}
+	l = len(m.Text)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -14457,6 +14495,9 @@ func (m *Config) SizeVT() (n int) {
 	}
 	if m.PropagateNone {
 		n += 3
+	}
+	if m.MaxBatchRequeue != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.MaxBatchRequeue))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -24173,6 +24214,57 @@ func (m *Held) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Reason", wireType)
+			}
+			m.Reason = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Reason |= Reason(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Text", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Text = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -29411,6 +29503,25 @@ func (m *Config) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.PropagateNone = bool(v != 0)
+		case 44:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxBatchRequeue", wireType)
+			}
+			m.MaxBatchRequeue = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxBatchRequeue |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

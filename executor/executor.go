@@ -54,8 +54,7 @@ type executor struct {
 	changed   bool            // the hardware, since the node came up
 	client    *supervisor.Client
 	steps     map[key]*step
-	upgraded  bool      // the supervisor has been told to become this version
-	ailed     time.Time // when it was last said that this node cannot launch
+	upgraded  bool // the supervisor has been told to become this version
 }
 
 // launchesAtOnce bounds how many launches are prepared and under way.

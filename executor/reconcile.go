@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"stint/events"
@@ -446,13 +445,14 @@ func (e *executor) tryLaunch(ctx context.Context, st *step, w wanted) (superviso
 		return supervisor.Failure_NO_FAILURE, errors.New(a.GetDetail())
 	case supervisor.Failure_ALREADY:
 		return e.already(ctx, c, st, a.GetDetail())
-	case supervisor.Failure_JOURNAL:
-		e.ails(a.GetDetail())
-		return f, errors.New(a.GetDetail())
-	case supervisor.Failure_INVALID, supervisor.Failure_NOT_PERMITTED:
-		return f, errors.New(a.GetDetail())
-	case supervisor.Failure_SPOOL, supervisor.Failure_CAGE, supervisor.Failure_FORK:
-		e.ails(a.GetDetail())
+	default:
+		if f.OfNode() {
+			e.log.Error("this node could not start a job", "step", st.key.String(), "error", a.GetDetail())
+		}
+		switch f {
+		case supervisor.Failure_JOURNAL, supervisor.Failure_INVALID, supervisor.Failure_NOT_PERMITTED:
+			return f, errors.New(a.GetDetail())
+		}
 	}
 	return supervisor.Failure_NO_FAILURE, nil // the supervisor reports it as an end
 }
@@ -485,15 +485,4 @@ func (e *executor) already(ctx context.Context, c *supervisor.Client, st *step, 
 		e.synthesize(st, supervisor.End_LOST_STATUS, supervisor.Failure_NO_FAILURE, "it ran here, and its end was told before: "+detail)
 	}
 	return supervisor.Failure_NO_FAILURE, nil
-}
-
-// ails says, at most once a minute, that this node cannot launch.
-func (e *executor) ails(text string) {
-	e.log.Error("this node cannot launch", "error", text)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now := time.Now(); now.Sub(e.ailed) > time.Minute {
-		e.ailed = now
-		e.report.say(&events.NodeFact{Kind: &events.NodeFact_Ailing{Ailing: &events.DeviceAiling{Device: "launch", Text: fmt.Sprintf("cannot launch: %s", text)}}}, nil)
-	}
 }

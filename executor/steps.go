@@ -230,6 +230,8 @@ func exitFact(st *step, node string) *events.StepExited {
 	switch {
 	case x.GetEnd() == supervisor.End_NOT_LAUNCHED && x.GetFailure() == supervisor.Failure_NO_FAILURE:
 		f.Cause = events.EndCause_STOPPED // told to end before it had begun
+	case x.GetEnd() == supervisor.End_NOT_LAUNCHED && x.GetFailure().OfNode():
+		f.Cause, f.ExitSignal = events.EndCause_NODE_UNFIT, launchFailedSignal
 	case x.GetEnd() == supervisor.End_NOT_LAUNCHED:
 		f.Cause, f.ExitSignal = events.EndCause_LAUNCH_FAILED, launchFailedSignal
 	case x.GetEnd() == supervisor.End_BOOT_ENDED:

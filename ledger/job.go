@@ -81,10 +81,10 @@ func place(r *rows.JobRow, j *projections.Job) {
 	}
 }
 
-// lostNode is the node whose loss ended the run: the first that did not report its end.
+// lostNode is the node whose loss ended the run: the first that did not report its end, or could not start it.
 func lostNode(j *projections.Job) string {
 	for _, n := range j.Nodes {
-		if n.Cause == events.EndCause_NODE_REBOOTED || n.Cause == events.EndCause_NODE_WAS_LOST || n.Cause == events.EndCause_STATUS_UNSEEN || n.ExitedUs == 0 {
+		if n.Cause == events.EndCause_NODE_REBOOTED || n.Cause == events.EndCause_NODE_WAS_LOST || n.Cause == events.EndCause_STATUS_UNSEEN || n.Cause == events.EndCause_NODE_UNFIT || n.ExitedUs == 0 {
 			return n.Node
 		}
 	}

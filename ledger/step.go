@@ -70,7 +70,7 @@ func worse(s *rows.StepRow, f *events.StepExited) {
 		s.OomKills = max(s.OomKills, 1)
 	case events.EndCause_STATUS_UNSEEN, events.EndCause_NODE_REBOOTED:
 		s.Unseen = true
-	case events.EndCause_LAUNCH_FAILED:
+	case events.EndCause_LAUNCH_FAILED, events.EndCause_NODE_UNFIT:
 		s.NotLaunched = true
 	}
 	if f.ExitSignal > s.ExitSignal || f.ExitSignal == s.ExitSignal && f.ExitCode > s.ExitCode {

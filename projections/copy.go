@@ -50,6 +50,7 @@ func (j *Job) copy() *Job {
 		PlacedUs:         j.PlacedUs,
 		PlacedSeq:        j.PlacedSeq,
 		FinishedUs:       j.FinishedUs,
+		UnfitRuns:        j.UnfitRuns,
 	}
 }
 
@@ -85,6 +86,7 @@ func (j *Node) copy() *Node {
 		NeverUp:         j.NeverUp,
 		Comment:         j.Comment,
 		Ailing:          j.Ailing,
+		Unfit:           j.Unfit,
 	}
 }
 

@@ -180,6 +180,16 @@ func (j *Job) Unreported() []string {
 	return names
 }
 
+// UnfitNode is the first node of the run that could not start it by the node's own fault; nil if there is none.
+func (j *Job) UnfitNode() *RunNode {
+	for _, n := range j.GetNodes() {
+		if n.GetCause() == events.EndCause_NODE_UNFIT {
+			return n
+		}
+	}
+	return nil
+}
+
 // RunNode is the progress of the run on a node; nil if it has no part in it.
 func (j *Job) RunNode(name string) *RunNode {
 	if i := j.nodeAt(name); i >= 0 {

@@ -201,6 +201,13 @@ func (c *Cluster) exited(name string, f *events.StepExited) string {
 	}
 	end.ExitCode, end.ExitSignal, end.Cause, end.Text = f.GetExitCode(), f.GetExitSignal(), f.GetCause(), f.GetText()
 	c.endOn(j, i, end, f.GetUsage())
+	if n := c.Node(name); n != nil && f.GetCause() == events.EndCause_NODE_UNFIT {
+		next := n.copy()
+		if next.Unfit = f.GetText(); next.Unfit == "" {
+			next.Unfit = "it cannot start anything"
+		}
+		c.putNode(n, next)
+	}
 	return ""
 }
 
@@ -419,6 +426,9 @@ func (c *Cluster) nodeChanged(f *events.NodeChanged) string {
 	case events.NodeOrder_NODE_KEEP:
 	default:
 		return voidNodeState
+	}
+	if f.GetOrder() != events.NodeOrder_NODE_KEEP {
+		next.Unfit = "" // whoever gave the order answers for the node
 	}
 	if reason != "" {
 		next.Reason, next.ReasonUid, next.ReasonUs = reason, f.GetByUid(), c.now

@@ -82,7 +82,10 @@ func (c *Cluster) held(f *events.Held) string {
 		return voidState
 	}
 	return c.waiters(f.GetJob(), f.GetTasks(), f.GetHasTasks(), func(j *Job) {
-		j.Hold, j.Priority, j.Reason, j.ReasonText = f.GetKind(), 0, holdReason(f.GetKind()), ""
+		j.Hold, j.Priority, j.Reason, j.ReasonText = f.GetKind(), 0, f.GetReason(), f.GetText()
+		if j.Reason == events.Reason_NONE {
+			j.Reason = holdReason(f.GetKind())
+		}
 		c.reckon(j, c.now)
 	})
 }
@@ -91,6 +94,7 @@ func (c *Cluster) held(f *events.Held) string {
 func (c *Cluster) released(f *events.Released) string {
 	return c.waiters(f.GetJob(), f.GetTasks(), f.GetHasTasks(), func(j *Job) {
 		j.Hold, j.Priority, j.Reason, j.ReasonText = events.HoldKind_NOT_HELD, f.GetPriority(), events.Reason_NONE, ""
+		j.UnfitRuns = 0
 		c.reckon(j, c.now)
 	})
 }

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"fmt"
 	"slices"
 
 	"stint/events"
@@ -238,7 +239,13 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	next := j.copy()
 	next.State, next.Completing, next.Restarts = events.JobState_PENDING, false, j.Restarts+1
 	next.BeginUs, next.Hold, next.Priority = f.GetBeginUs(), f.GetHold(), f.GetPriority()
-	next.Reason, next.ReasonText = f.GetReason(), ""
+	next.Reason, next.ReasonText, next.UnfitRuns = f.GetReason(), "", 0
+	if n := j.UnfitNode(); n != nil {
+		next.UnfitRuns = j.UnfitRuns + 1
+		if f.GetReason() == events.Reason_JOB_HOLD_MAX_REQUEUE {
+			next.ReasonText = fmt.Sprintf("%d launches in a row failed, the last on %s: %s", next.UnfitRuns, n.Node, n.Text)
+		}
+	}
 	if next.Reason == events.Reason_NONE {
 		next.Reason = holdReason(f.GetHold())
 	}

@@ -122,6 +122,7 @@ type Job struct {
 	EndCause         events.EndCause        `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
 	PlacedUs         int64                  `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
 	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
+	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`    // runs in a row that a node could not start by its own fault; a release begins anew
 	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"` // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -461,6 +462,13 @@ func (x *Job) GetPlacedUs() int64 {
 func (x *Job) GetPlacedSeq() uint64 {
 	if x != nil {
 		return x.PlacedSeq
+	}
+	return 0
+}
+
+func (x *Job) GetUnfitRuns() uint32 {
+	if x != nil {
+		return x.UnfitRuns
 	}
 	return 0
 }
@@ -1017,6 +1025,7 @@ type Node struct {
 	Invalid         bool                   `protobuf:"varint,27,opt,name=invalid,proto3" json:"invalid,omitempty"` // registered with less than configured
 	NeverUp         bool                   `protobuf:"varint,28,opt,name=never_up,json=neverUp,proto3" json:"never_up,omitempty"`
 	Comment         string                 `protobuf:"bytes,29,opt,name=comment,proto3" json:"comment,omitempty"`
+	Unfit           string                 `protobuf:"bytes,31,opt,name=unfit,proto3" json:"unfit,omitempty"`   // why it could not start a run by its own fault; an administrator's or the leader's order to the node clears it
 	Ailing          []*events.DeviceAiling `protobuf:"bytes,30,rep,name=ailing,proto3" json:"ailing,omitempty"` // last word on each device that ailed, since the node came up
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1251,6 +1260,13 @@ func (x *Node) GetNeverUp() bool {
 func (x *Node) GetComment() string {
 	if x != nil {
 		return x.Comment
+	}
+	return ""
+}
+
+func (x *Node) GetUnfit() string {
+	if x != nil {
+		return x.Unfit
 	}
 	return ""
 }
@@ -2013,7 +2029,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xc3\f\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xe2\f\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -2072,7 +2088,9 @@ const file_projections_state_proto_rawDesc = "" +
 	"\tend_cause\x18- \x01(\x0e2\x16.stint.events.EndCauseR\bendCause\x12\x1b\n" +
 	"\tplaced_us\x18. \x01(\x03R\bplacedUs\x12\x1d\n" +
 	"\n" +
-	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1f\n" +
+	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1d\n" +
+	"\n" +
+	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +
@@ -2125,7 +2143,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\rR\x04task\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12,\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x14\n" +
-	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xef\x06\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\"\x85\a\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12'\n" +
@@ -2160,7 +2178,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"partitions\x12\x18\n" +
 	"\ainvalid\x18\x1b \x01(\bR\ainvalid\x12\x19\n" +
 	"\bnever_up\x18\x1c \x01(\bR\aneverUp\x12\x18\n" +
-	"\acomment\x18\x1d \x01(\tR\acomment\x122\n" +
+	"\acomment\x18\x1d \x01(\tR\acomment\x12\x14\n" +
+	"\x05unfit\x18\x1f \x01(\tR\x05unfit\x122\n" +
 	"\x06ailing\x18\x1e \x03(\v2\x1a.stint.events.DeviceAilingR\x06ailing\"\\\n" +
 	"\bNodeGres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +

@@ -65,6 +65,7 @@ func (m *Job) CloneVT() *Job {
 	r.EndCause = m.EndCause
 	r.PlacedUs = m.PlacedUs
 	r.PlacedSeq = m.PlacedSeq
+	r.UnfitRuns = m.UnfitRuns
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -279,6 +280,7 @@ func (m *Node) CloneVT() *Node {
 	r.Invalid = m.Invalid
 	r.NeverUp = m.NeverUp
 	r.Comment = m.Comment
+	r.Unfit = m.Unfit
 	if rhs := m.Executor; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -770,6 +772,9 @@ func (this *Job) EqualVT(that *Job) bool {
 	if this.FinishedUs != that.FinishedUs {
 		return false
 	}
+	if this.UnfitRuns != that.UnfitRuns {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1154,6 +1159,9 @@ func (this *Node) EqualVT(that *Node) bool {
 				return false
 			}
 		}
+	}
+	if this.Unfit != that.Unfit {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -1639,6 +1647,13 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.UnfitRuns != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UnfitRuns))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x88
 	}
 	if m.FinishedUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FinishedUs))
@@ -2498,6 +2513,15 @@ func (m *Node) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Unfit) > 0 {
+		i -= len(m.Unfit)
+		copy(dAtA[i:], m.Unfit)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Unfit)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xfa
 	}
 	if len(m.Ailing) > 0 {
 		for iNdEx := len(m.Ailing) - 1; iNdEx >= 0; iNdEx-- {
@@ -3626,6 +3650,9 @@ func (m *Job) SizeVT() (n int) {
 	if m.FinishedUs != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.FinishedUs))
 	}
+	if m.UnfitRuns != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.UnfitRuns))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3936,6 +3963,10 @@ func (m *Node) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.Unfit)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5335,6 +5366,25 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.FinishedUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 49:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field UnfitRuns", wireType)
+			}
+			m.UnfitRuns = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.UnfitRuns |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -7437,6 +7487,38 @@ func (m *Node) UnmarshalVT(dAtA []byte) error {
 			if err := m.Ailing[len(m.Ailing)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 31:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Unfit", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Unfit = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

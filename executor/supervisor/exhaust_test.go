@@ -8,7 +8,7 @@ import (
 
 // exhaust launches steps that stay until one is refused, and checks that the supervisor tells why, goes on, and launches
 // again once the others have ended.
-func exhaust(t *testing.T, r *rig, most int) {
+func exhaust(t *testing.T, r *rig, most int, fault Failure) {
 	t.Helper()
 	ctx := context.Background()
 	var there []*Key
@@ -29,8 +29,8 @@ func exhaust(t *testing.T, r *rig, most int) {
 		t.Fatalf("%d launches went well", most)
 	}
 	t.Logf("after %d launches: %v: %s", len(there), refused.Failure, refused.Detail)
-	if refused.Detail == "" {
-		t.Error("no reason is given")
+	if refused.Detail == "" || refused.Failure != fault {
+		t.Errorf("%v %q, want %v with a reason", refused.Failure, refused.Detail, fault)
 	}
 	for _, k := range there {
 		if _, err := r.client.Terminate(ctx, &Terminate{Job: k.Job, Cause: Cause_CANCELLED}); err != nil {
@@ -49,7 +49,7 @@ func exhaust(t *testing.T, r *rig, most int) {
 
 // Two files a step: its process and where its user is told things.
 func TestOutOfFiles(t *testing.T) {
-	exhaust(t, newRig(t, func(r *rig) { r.conf.Files = 60 }), 60)
+	exhaust(t, newRig(t, func(r *rig) { r.conf.Files = 60 }), 60, Failure_FORK)
 }
 
 // Out of processes: of an ordinary user, whom alone the limit binds.
@@ -59,5 +59,5 @@ func TestOutOfProcesses(t *testing.T) {
 		r.as = &syscall.Credential{Uid: 64321, Gid: 64321} // nobody else's, so that only the test's processes count
 		r.conf.Processes = 160
 	})
-	exhaust(t, r, 160)
+	exhaust(t, r, 160, Failure_OWN_LIMIT)
 }

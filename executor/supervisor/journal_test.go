@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,6 +256,9 @@ func TestFullDisk(t *testing.T) {
 		a := r.try(k)
 		if a.Failure == Failure_JOURNAL {
 			refused = true
+			if !strings.HasPrefix(a.Detail, "journal: no space left on device") {
+				t.Errorf("it says %q", a.Detail)
+			}
 			break
 		}
 		r.exit(k.Key)
@@ -290,7 +294,7 @@ func TestFullSpool(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.conf.Spool = filepath.Join(dir, "spool") })
 	big := r.script("exit 0")
 	big.Script = append(big.Script, bytes.Repeat([]byte("# filler\n"), 10<<10)...)
-	if a := r.try(big); a.Failure != Failure_SPOOL {
+	if a := r.try(big); a.Failure != Failure_SPOOL || !strings.HasPrefix(a.Detail, "spool: no space left on device (write "+dir) {
 		t.Errorf("%v %s", a.Failure, a.Detail)
 	}
 	if x := r.exit(big.Key); x.End != End_NOT_LAUNCHED || x.Failure != Failure_SPOOL {

@@ -67,7 +67,7 @@ func (s *supervisor) bring(l *Launch, spool string, cage Confinement, record fun
 	program := ""
 	if len(l.Script) > 0 {
 		if program, err = writeScript(spool, l.Script, who); err != nil {
-			return nil, failed(Failure_SPOOL, "the script cannot be kept on this node: %v", err)
+			return nil, unfit(Failure_SPOOL, "spool", err)
 		}
 		argv = append(argv, program)
 	} else {
@@ -115,7 +115,7 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 	leave := func() error { return nil }
 	if cage != nil {
 		if leave, err = cage.Enter(sys); err != nil {
-			return nil, leave() == nil, failed(Failure_CAGE, "the control group cannot be entered: %v", err)
+			return nil, leave() == nil, unfit(Failure_CAGE, "control group", err)
 		}
 	}
 	if l.PidVariable != "" {
@@ -195,7 +195,7 @@ func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *std
 			b.stderr.Close()
 		}
 		s.abandon(pid, b.pidfd, traced)
-		return nil, failed(Failure_JOURNAL, "%v", err)
+		return nil, unfit(Failure_JOURNAL, "journal", err)
 	}
 	if standing {
 		if err := syscall.PtraceDetach(pid); err != nil && !isGone(err) {
@@ -426,10 +426,14 @@ func explainExec(program string, l *Launch, err error) *launchError {
 		what = "the script's interpreter " + interpreter(l.Script)
 	}
 	switch {
+	case errors.Is(err, unix.EAGAIN) && atOwnLimit(l.Uid):
+		return failed(Failure_OWN_LIMIT, "no process can be made: user %d has as many on this node as a user may have", l.Uid)
 	case errors.Is(err, unix.EAGAIN):
-		return failed(Failure_FORK, "no process can be made: the limit on processes of user %d or of this node is reached", l.Uid)
+		return failed(Failure_FORK, "no process can be made: the limit on processes of this node is reached")
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return failed(Failure_FORK, "no process can be made: too many open files on this node")
+	case errors.Is(err, unix.ENOMEM) && l.Cage.GetMemoryBytes() > 0 && l.Cage.GetMemoryBytes() <= leastMemory:
+		return failed(Failure_OWN_LIMIT, "no process can be made with %d MiB of memory: the job is to ask for more", l.Cage.GetMemoryBytes()>>20)
 	case errors.Is(err, unix.ENOMEM):
 		return failed(Failure_FORK, "no process can be made: no memory")
 	case errors.Is(err, unix.ENOENT):

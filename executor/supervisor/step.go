@@ -171,7 +171,7 @@ func (s *supervisor) admit(st *step) *launchError {
 		s.mu.Lock()
 		delete(s.live, st.id)
 		s.mu.Unlock()
-		return failed(Failure_JOURNAL, "%s cannot be written down on node %s, so it was not started: %v", st.id, s.conf.Node, err)
+		return unfit(Failure_JOURNAL, "journal", err)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (s *supervisor) start(st *step, l *Launch) error {
 		}
 		cage, w, err := s.cages.Make(l.Key, l.Uid, limits)
 		if err != nil {
-			return failed(Failure_CAGE, "the control group of %s cannot be made: %v", st.id, err)
+			return unfit(Failure_CAGE, "control group", err)
 		}
 		st.cage, warnings = cage, w
 	}

@@ -158,9 +158,10 @@ const (
 	Failure_INPUT         Failure = 6  // the standard input could not be opened by the user
 	Failure_OUTPUT        Failure = 7  // standard output or error could not be opened by the user
 	Failure_CAGE          Failure = 8  // the control group could not be made
-	Failure_FORK          Failure = 9  // no process could be made (limits on processes or files)
+	Failure_FORK          Failure = 9  // no process could be made on this node (limits on processes or files)
 	Failure_EXEC          Failure = 10 // the program or the script's interpreter could not be executed
 	Failure_STOPPING      Failure = 11 // the supervisor is on its way out
+	Failure_OWN_LIMIT     Failure = 12 // no process could be made within the limits of the job or its user
 )
 
 // Enum value maps for Failure.
@@ -178,6 +179,7 @@ var (
 		9:  "FORK",
 		10: "EXEC",
 		11: "STOPPING",
+		12: "OWN_LIMIT",
 	}
 	Failure_value = map[string]int32{
 		"NO_FAILURE":    0,
@@ -192,6 +194,7 @@ var (
 		"FORK":          9,
 		"EXEC":          10,
 		"STOPPING":      11,
+		"OWN_LIMIT":     12,
 	}
 )
 
@@ -3287,7 +3290,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\tPREEMPTED\x10\x03\x12\f\n" +
 	"\bREQUEUED\x10\x04\x12\x0f\n" +
 	"\vNODE_FAILED\x10\x05\x12\b\n" +
-	"\x04DOWN\x10\x06*\xa1\x01\n" +
+	"\x04DOWN\x10\x06*\xb0\x01\n" +
 	"\aFailure\x12\x0e\n" +
 	"\n" +
 	"NO_FAILURE\x10\x00\x12\v\n" +
@@ -3303,7 +3306,8 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04FORK\x10\t\x12\b\n" +
 	"\x04EXEC\x10\n" +
 	"\x12\f\n" +
-	"\bSTOPPING\x10\v*R\n" +
+	"\bSTOPPING\x10\v\x12\r\n" +
+	"\tOWN_LIMIT\x10\f*R\n" +
 	"\x03End\x12\n" +
 	"\n" +
 	"\x06EXITED\x10\x00\x12\f\n" +

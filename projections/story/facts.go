@@ -39,7 +39,7 @@ func (t *teller) fact(i int, f *events.Fact) {
 	case *events.Fact_Ended:
 		t.ended(i, f.Ended)
 	case *events.Fact_Held:
-		t.ofTasks(i, f.Held.Job, f.Held.HasTasks, f.Held.Tasks, "held", "held", holdText(f.Held.Kind))
+		t.ofTasks(i, f.Held.Job, f.Held.HasTasks, f.Held.Tasks, "held", "held", join(join(holdText(f.Held.Kind), reasonText(f.Held.Reason)), f.Held.Text))
 	case *events.Fact_Released:
 		t.ofTasks(i, f.Released.Job, f.Released.HasTasks, f.Released.Tasks, "released", fmt.Sprintf("released with priority %d", f.Released.Priority), "")
 	case *events.Fact_Updated:

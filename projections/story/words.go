@@ -86,6 +86,8 @@ func causeText(c events.EndCause) string {
 		return ""
 	case events.EndCause_LAUNCH_FAILED:
 		return "it could not be started"
+	case events.EndCause_NODE_UNFIT:
+		return "the node could not start it"
 	case events.EndCause_OOM_KILLED:
 		return "out of memory"
 	case events.EndCause_LIMIT_PASSED:

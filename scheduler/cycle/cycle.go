@@ -7,8 +7,9 @@
 //
 //  1. nodes that fell silent are lost, those that came back return;
 //  2. intents are judged, in the order of the log;
-//  3. what ran on nodes that are lost or taken down is told to end;
-//  4. runs that all their nodes have reported on end, or go back into the queue;
+//  3. nodes that could not start what they were given, by their own fault, are drained;
+//     what ran on nodes that are lost or taken down is told to end;
+//  4. runs that all their nodes have reported on end, or go back into the queue (those that a node could not start at once);
 //  5. runs past their time limit or deadline are told to end;
 //  6. jobs that can never start leave the queue;
 //  7. jobs start, by rank, with EASY backfill: of each partition the first job that cannot start gets a reservation, and
@@ -28,7 +29,7 @@ import (
 // Decider is the version of the deciding code: it changes whenever equal states may lead to other facts. Rules is the
 // version of the fold that it decides for.
 const (
-	Decider = 1
+	Decider = 2
 	Rules   = projections.Rules
 )
 
@@ -88,6 +89,7 @@ func Run(c *projections.Cluster, in Input) (facts []*events.Fact, outcomes []*pr
 	p.observe()
 	p.admit()
 	if p.c.ConfigSeq() != 0 {
+		p.drainUnfit()
 		p.stopOnLostNodes()
 		p.finish()
 		p.limits()

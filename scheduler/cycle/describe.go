@@ -44,15 +44,31 @@ func Describe(f *events.Fact, zero int64) string {
 		}
 		return text
 	case *events.Fact_Held:
-		return fmt.Sprintf("held %d %s", k.Held.Job, k.Held.Kind)
+		text := fmt.Sprintf("held %d %s", k.Held.Job, k.Held.Kind)
+		if k.Held.Reason != events.Reason_NONE {
+			text += fmt.Sprintf(" %s (%s)", k.Held.Reason.Word(), k.Held.Text)
+		}
+		return text
 	case *events.Fact_Released:
 		return fmt.Sprintf("released %d", k.Released.Job)
 	case *events.Fact_Updated:
 		return fmt.Sprintf("updated %d", k.Updated.Job)
 	case *events.Fact_Requeued:
-		return fmt.Sprintf("requeued %d run %d begins %s", k.Requeued.Job, k.Requeued.Run, fmt.Sprintf("%+d", (max(k.Requeued.BeginUs, zero)-zero)/second))
+		r, begins := k.Requeued, "at once"
+		if r.BeginUs != 0 {
+			begins = fmt.Sprintf("%+d", (max(r.BeginUs, zero)-zero)/second)
+		}
+		text := fmt.Sprintf("requeued %d run %d begins %s", r.Job, r.Run, begins)
+		if r.Hold != events.HoldKind_NOT_HELD {
+			text = fmt.Sprintf("requeued %d run %d %s %s", r.Job, r.Run, r.Hold, r.Reason.Word())
+		}
+		return text
 	case *events.Fact_NodeChanged:
-		return fmt.Sprintf("node %s %s", k.NodeChanged.Node, k.NodeChanged.Order)
+		text := fmt.Sprintf("node %s %s", k.NodeChanged.Node, k.NodeChanged.Order)
+		if k.NodeChanged.Reason != "" {
+			text += " (" + k.NodeChanged.Reason + ")"
+		}
+		return text
 	case *events.Fact_Configured:
 		return "configured"
 	case *events.Fact_Signalled:

@@ -16,6 +16,10 @@ func (p *pass) finish() {
 		return true
 	})
 	for _, j := range over {
+		if j.Stop == nil && lostNode(j) == "" && j.UnfitNode() != nil && j.GetSpec().GetRequeue() == events.Choice_CHOICE_YES {
+			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: p.startAgain(j)}})
+			continue
+		}
 		if hold, back := requeues(j); back {
 			at := j.EndUs
 			if j.Stop != nil {
@@ -70,7 +74,7 @@ func EndOf(j *projections.Job) *events.Ended {
 		for _, n := range j.Nodes[min(1, len(j.Nodes)):] {
 			switch n.Cause {
 			case events.EndCause_OOM_KILLED, events.EndCause_LAUNCH_FAILED, events.EndCause_NODE_REBOOTED, events.EndCause_NODE_WAS_LOST,
-				events.EndCause_STATUS_UNSEEN, events.EndCause_LIMIT_PASSED:
+				events.EndCause_NODE_UNFIT, events.EndCause_STATUS_UNSEEN, events.EndCause_LIMIT_PASSED:
 				cause, node = n.Cause, n
 			}
 			if node == n {
@@ -81,6 +85,8 @@ func EndOf(j *projections.Job) *events.Ended {
 	switch cause {
 	case events.EndCause_LAUNCH_FAILED:
 		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_FAILED, events.Reason_JOB_LAUNCH_FAILURE, node.ExitCode, node.ExitSignal
+	case events.EndCause_NODE_UNFIT:
+		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_NODE_FAIL, events.Reason_JOB_LAUNCH_FAILURE, node.ExitCode, node.ExitSignal
 	case events.EndCause_OOM_KILLED:
 		// Slurm's tools know an end for lack of memory by this signal number.
 		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_OUT_OF_MEMORY, events.Reason_OUT_OF_MEMORY_REASON, 0, outOfMemorySignal

@@ -25,6 +25,7 @@ type executor struct {
 	runs   []*simRun // the supervisor's journal, in order of their start; ended ones are kept as tombstones
 	ticks  bool
 	memory int64
+	unfit  string // why it can start nothing; empty: it can
 }
 
 // simRun is a job's run on this node.
@@ -39,6 +40,7 @@ type simRun struct {
 	cause    events.EndCause
 	code     uint32
 	signal   uint32
+	text     string
 	program  program
 }
 
@@ -199,6 +201,11 @@ func (x *executor) begin(j *projections.Job) {
 		x.unsaid = append(x.unsaid, x.exited(r))
 		return
 	}
+	if r.first && x.unfit != "" {
+		r.over, r.cause, r.signal, r.text = true, events.EndCause_NODE_UNFIT, 53, x.unfit
+		x.unsaid = append(x.unsaid, x.exited(r))
+		return
+	}
 	if x.w.watch != nil {
 		x.w.watch.began(x, r)
 	}
@@ -256,7 +263,7 @@ func (x *executor) end(r *simRun, tell bool) {
 
 func (x *executor) exited(r *simRun) *events.NodeFact {
 	return &events.NodeFact{Kind: &events.NodeFact_Exited{Exited: &events.StepExited{
-		Job: r.job, Run: r.run, Step: events.StepBatch, AtUs: x.w.now, ExitCode: r.code, ExitSignal: r.signal, Cause: r.cause, StartedUs: r.began, ElapsedUs: x.w.now - r.began,
+		Job: r.job, Run: r.run, Step: events.StepBatch, AtUs: x.w.now, ExitCode: r.code, ExitSignal: r.signal, Cause: r.cause, Text: r.text, StartedUs: r.began, ElapsedUs: x.w.now - r.began,
 	}}}
 }
 
@@ -309,6 +316,20 @@ func (w *World) Heal(node string) {
 	if x := w.byName[node]; x != nil {
 		x.cut = false
 		w.after(w.delay(), func() { x.say(); x.look() })
+	}
+}
+
+// Spoil makes a node unable to start anything, Mend able again.
+func (w *World) Spoil(node string) {
+	if x := w.byName[node]; x != nil {
+		x.unfit = "spool: no space left on device"
+	}
+}
+
+// Mend undoes Spoil.
+func (w *World) Mend(node string) {
+	if x := w.byName[node]; x != nil {
+		x.unfit = ""
 	}
 }
 

@@ -266,7 +266,10 @@ func (h *happenings) fault() {
 		h.a.trouble[node] = true
 		h.Crash(node)
 		h.after(h.rng.Int64N(3*Minute), func() { h.Restart(node) })
-	case 5, 6:
+	case 5:
+		h.Spoil(node)
+		h.after(h.rng.Int64N(5*Minute), func() { h.Mend(node) })
+	case 6:
 		h.Depose()
 	case 7:
 		h.Halt()
@@ -279,6 +282,7 @@ func (h *happenings) fault() {
 func (h *happenings) settle() error {
 	for _, x := range h.executors {
 		h.Heal(x.name)
+		h.Mend(x.name)
 		h.Restart(x.name)
 	}
 	h.Advance(5 * Minute)

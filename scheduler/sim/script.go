@@ -25,6 +25,7 @@ import (
 //	update TARGET OPTION …
 //	node NAME ORDER [reason]  order: drain, down, resume, fail
 //	kill|restart|crash|cut|heal NODE
+//	spoil|mend NODE        it can start nothing; it can again
 //	depose                 another controller takes over
 //	advance DURATION       e.g. 90s, 10m, 2h
 //	queue                  jobs that are not over, and why they wait
@@ -92,11 +93,11 @@ func (s *Script) command(name string, args []string) error {
 		return s.control(name, args)
 	case "node":
 		return s.node(args)
-	case "kill", "restart", "crash", "cut", "heal":
+	case "kill", "restart", "crash", "cut", "heal", "spoil", "mend":
 		if len(args) != 1 {
 			return fmt.Errorf("name one node")
 		}
-		map[string]func(string){"kill": s.World.Kill, "restart": s.World.Restart, "crash": s.World.Crash, "cut": s.World.Cut, "heal": s.World.Heal}[name](args[0])
+		map[string]func(string){"kill": s.World.Kill, "restart": s.World.Restart, "crash": s.World.Crash, "cut": s.World.Cut, "heal": s.World.Heal, "spoil": s.World.Spoil, "mend": s.World.Mend}[name](args[0])
 		return nil
 	case "depose":
 		s.World.Depose()
@@ -503,6 +504,9 @@ func (s *Script) usage() {
 		}
 		if len(n.Jobs) > 0 {
 			line += fmt.Sprintf(" jobs %v", n.Jobs)
+		}
+		if n.Reason != "" {
+			line += " (" + n.Reason + ")"
 		}
 		s.print("%s", line)
 	}

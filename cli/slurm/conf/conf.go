@@ -215,6 +215,7 @@ var setters = map[string]func(*builder, string) error{
 	"JobFileAppend":     boolean(func(c *events.Config) *bool { return &c.JobFileAppend }),
 	"KillWait":          number(func(c *events.Config) *uint32 { return &c.KillWaitS }, 0, 65533),
 	"MinJobAge":         number(func(c *events.Config) *uint32 { return &c.MinJobAgeS }, 0, 1<<31),
+	"MaxBatchRequeue":   number(func(c *events.Config) *uint32 { return &c.MaxBatchRequeue }, 1, 1<<31),
 	"MaxArraySize":      number(func(c *events.Config) *uint32 { return &c.MaxArraySize }, 0, 4000001),
 	"MaxJobCount":       number(func(c *events.Config) *uint32 { return &c.MaxJobCount }, 1, 1<<30),
 	"FirstJobId":        number(func(c *events.Config) *uint32 { return &c.FirstJobId }, 1, 0x03ff0000),

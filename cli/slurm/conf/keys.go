@@ -30,7 +30,7 @@ type keyGroup struct {
 // keyTable is every key of slurm.conf from 22.05 to 26.05, and Stint's own two. Values that change a class are in classify.
 var keyTable = []keyGroup{
 	{Honoured, "", `ClusterName DefMemPerCPU DefMemPerNode DisableRootJobs DownNodes EnforcePartLimits FirstJobId GresTypes
-		JobFileAppend JobRequeue KillWait MaxArraySize MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
+		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout SlurmCompat SelfFence MailProg`},
 
@@ -86,7 +86,7 @@ var keyTable = []keyGroup{
 	{Harmless, "no core is set aside for the system", "AllowSpecResourcesUsage"},
 	{Harmless, "it parameterises what is refused or absent here", `PrEpParameters CliFilterParameters BurstBufferParameters EpilogTimeout PrologTimeout
 		PrologEpilogTimeout HealthCheckInterval HealthCheckNodeState HealthCheckTimeout JobCompHost JobCompLoc JobCompParams JobCompPass JobCompPassScript JobCompPort
-		JobCompUser MaxBatchRequeue PrologFlags`},
+		JobCompUser PrologFlags`},
 	{Harmless, "per GPU defaults are not built yet", "DefCpuPerGPU DefMemPerGPU"},
 
 	{Refused, "the scripts of a site around jobs are not run yet; jobs would start without what they prepare", `Prolog Epilog PrologSlurmctld

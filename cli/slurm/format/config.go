@@ -30,6 +30,9 @@ func Config(a *projections.AnswerConfig, c *Context, host, file string) string {
 	set("KillWait", "%d sec", cfg.GetKillWaitS())
 	set("MinJobAge", "%d sec", cfg.GetMinJobAgeS())
 	set("MaxArraySize", "%d", cfg.GetMaxArraySize())
+	if n := cfg.GetMaxBatchRequeue(); n > 0 {
+		set("MaxBatchRequeue", "%d", n)
+	}
 	set("MaxJobCount", "%d", cfg.GetMaxJobCount())
 	set("FirstJobId", "%d", cfg.GetFirstJobId())
 	set("JobRequeue", "%s", bit(cfg.GetJobRequeue()))
