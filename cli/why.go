@@ -35,7 +35,7 @@ func whyCommand() *cli.Command {
 				return err
 			}
 			defer conn.Close()
-			a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Why{Why: &projections.AskWhy{Job: uint32(id)}}})
+			a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Why{Why: &projections.AskWhy{Job: uint32(id), Thorough: true}}})
 			if err != nil {
 				return fmt.Errorf("%w; `stint events %d` may know", err, id)
 			}
@@ -107,11 +107,54 @@ func explain(a *projections.AnswerWhy, now time.Time) string {
 	for _, d := range j.Dependencies {
 		fmt.Fprintf(&b, "  depends on job %d: %s\n", d.GetDependency().GetJob(), strings.ToLower(d.State.String()))
 	}
+	stands(&b, a.GetExplanation())
 	if n := len(a.Ahead); n > 0 {
 		fmt.Fprintf(&b, "Before it in the queue, most urgent first:\n")
 		for _, v := range a.Ahead {
-			fmt.Fprintf(&b, "  %d %s of %s, priority %d\n", v.Job.Id, v.Job.GetSpec().GetName(), v.Job.GetOwner().GetUser(), v.Job.Priority)
+			fmt.Fprintf(&b, "  %d %s of %s, priority %d", v.Job.Id, v.Job.GetSpec().GetName(), v.Job.GetOwner().GetUser(), v.Job.Priority)
+			if d := int64(v.Job.Priority) - int64(j.Priority); d > 0 && j.Priority > 0 {
+				fmt.Fprintf(&b, ", which is %d more", d)
+			}
+			b.WriteByte('\n')
+		}
+		if more := int(a.AheadCount) - n; more > 0 {
+			fmt.Fprintf(&b, "  and %d more\n", more)
 		}
 	}
+	remedies(&b, a.GetExplanation())
 	return b.String()
+}
+
+// stands says how the nodes of each partition stand for the job.
+func stands(b *strings.Builder, x *projections.Explanation) {
+	for _, p := range x.GetPartitions() {
+		total := uint32(0)
+		for _, n := range p.Nodes {
+			total += n.Count
+		}
+		fmt.Fprintf(b, "Of the %s of partition %s:\n", count(int(total), "node"), p.Partition)
+		for _, n := range p.Nodes {
+			fmt.Fprintf(b, "  %d %s", n.Count, n.What)
+			if n.Text != "" {
+				fmt.Fprintf(b, " (%s)", n.Text)
+			}
+			fmt.Fprintf(b, ": %s\n", n.Names)
+		}
+	}
+}
+
+// remedies says what would have the job start now.
+func remedies(b *strings.Builder, x *projections.Explanation) {
+	switch {
+	case x == nil:
+	case x.StartsNow != "":
+		fmt.Fprintf(b, "The next pass starts it on %s.\n", x.StartsNow)
+	case len(x.Remedies) == 0:
+		b.WriteString("No one change of the job alone would start it now.\n")
+	default:
+		b.WriteString("Any of these would start it now:\n")
+		for _, r := range x.Remedies {
+			fmt.Fprintf(b, "  %s    (on %s)\n", r.Change, r.Nodes)
+		}
+	}
 }

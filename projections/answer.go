@@ -320,6 +320,7 @@ func replyWhy(r Reader, outcomes OutcomeSource, q *AskWhy) (*AnswerWhy, error) {
 		return true
 	})
 	slices.SortFunc(before, func(x, y *Job) int { return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Id, y.Id)) })
+	a.AheadCount = uint32(len(before))
 	for _, o := range before[:min(len(before), maxAhead)] {
 		v := viewOf(r, outcomes, o)
 		v.Job = slim(o)

@@ -1607,6 +1607,7 @@ func (x *AnswerStatus) GetFeedBacklog() uint64 {
 type AskWhy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Thorough      bool                   `protobuf:"varint,2,opt,name=thorough,proto3" json:"thorough,omitempty"` // with an Explanation, which costs passes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1648,10 +1649,19 @@ func (x *AskWhy) GetJob() uint32 {
 	return 0
 }
 
+func (x *AskWhy) GetThorough() bool {
+	if x != nil {
+		return x.Thorough
+	}
+	return false
+}
+
 type AnswerWhy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobView               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Ahead         []*JobView             `protobuf:"bytes,2,rep,name=ahead,proto3" json:"ahead,omitempty"`
+	Ahead         []*JobView             `protobuf:"bytes,2,rep,name=ahead,proto3" json:"ahead,omitempty"`                              // the first of those that rank before it in its partitions
+	Explanation   *Explanation           `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`                  // if it was asked for, and the job waits
+	AheadCount    uint32                 `protobuf:"varint,4,opt,name=ahead_count,json=aheadCount,proto3" json:"ahead_count,omitempty"` // of all that rank before it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1700,6 +1710,261 @@ func (x *AnswerWhy) GetAhead() []*JobView {
 	return nil
 }
 
+func (x *AnswerWhy) GetExplanation() *Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+func (x *AnswerWhy) GetAheadCount() uint32 {
+	if x != nil {
+		return x.AheadCount
+	}
+	return 0
+}
+
+// Explanation: what a pass finds in the way of a job that waits, and what would have it start now.
+type Explanation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	StartsNow     string                 `protobuf:"bytes,1,opt,name=starts_now,json=startsNow,proto3" json:"starts_now,omitempty"` // the next pass starts it, on these nodes; nothing else is set then
+	Partitions    []*PartitionStanding   `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Remedies      []*Remedy              `protobuf:"bytes,3,rep,name=remedies,proto3" json:"remedies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Explanation) Reset() {
+	*x = Explanation{}
+	mi := &file_projections_view_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Explanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Explanation) ProtoMessage() {}
+
+func (x *Explanation) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
+func (*Explanation) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Explanation) GetStartsNow() string {
+	if x != nil {
+		return x.StartsNow
+	}
+	return ""
+}
+
+func (x *Explanation) GetPartitions() []*PartitionStanding {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *Explanation) GetRemedies() []*Remedy {
+	if x != nil {
+		return x.Remedies
+	}
+	return nil
+}
+
+type PartitionStanding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Nodes         []*NodeStanding        `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartitionStanding) Reset() {
+	*x = PartitionStanding{}
+	mi := &file_projections_view_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionStanding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionStanding) ProtoMessage() {}
+
+func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionStanding.ProtoReflect.Descriptor instead.
+func (*PartitionStanding) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PartitionStanding) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PartitionStanding) GetNodes() []*NodeStanding {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type NodeStanding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`  // "with too few CPUs free": to be read after "nodes"
+	Fits          bool                   `protobuf:"varint,2,opt,name=fits,proto3" json:"fits,omitempty"` // these have room for a task at least
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Names         string                 `protobuf:"bytes,4,opt,name=names,proto3" json:"names,omitempty"` // hostlist, of the first thousand
+	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`   // what is asked of a node, and the most that one of these has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeStanding) Reset() {
+	*x = NodeStanding{}
+	mi := &file_projections_view_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeStanding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeStanding) ProtoMessage() {}
+
+func (x *NodeStanding) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeStanding.ProtoReflect.Descriptor instead.
+func (*NodeStanding) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *NodeStanding) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *NodeStanding) GetFits() bool {
+	if x != nil {
+		return x.Fits
+	}
+	return false
+}
+
+func (x *NodeStanding) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *NodeStanding) GetNames() string {
+	if x != nil {
+		return x.Names
+	}
+	return ""
+}
+
+func (x *NodeStanding) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type Remedy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        string                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	Nodes         string                 `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remedy) Reset() {
+	*x = Remedy{}
+	mi := &file_projections_view_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remedy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remedy) ProtoMessage() {}
+
+func (x *Remedy) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
+func (*Remedy) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Remedy) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *Remedy) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
 // AskWait: answered when all of these jobs are over (or unknown).
 type AskWait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1711,7 +1976,7 @@ type AskWait struct {
 
 func (x *AskWait) Reset() {
 	*x = AskWait{}
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1988,7 @@ func (x *AskWait) String() string {
 func (*AskWait) ProtoMessage() {}
 
 func (x *AskWait) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +2001,7 @@ func (x *AskWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWait.ProtoReflect.Descriptor instead.
 func (*AskWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{21}
+	return file_projections_view_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AskWait) GetIds() []uint32 {
@@ -1765,7 +2030,7 @@ type AnswerWait struct {
 
 func (x *AnswerWait) Reset() {
 	*x = AnswerWait{}
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +2042,7 @@ func (x *AnswerWait) String() string {
 func (*AnswerWait) ProtoMessage() {}
 
 func (x *AnswerWait) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +2055,7 @@ func (x *AnswerWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWait.ProtoReflect.Descriptor instead.
 func (*AnswerWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{22}
+	return file_projections_view_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AnswerWait) GetEnded() []*Job {
@@ -1954,12 +2219,35 @@ const file_projections_view_proto_rawDesc = "" +
 	"\ffinished_hot\x18\f \x01(\x04R\vfinishedHot\x12\x12\n" +
 	"\x04host\x18\r \x01(\tR\x04host\x12\x1c\n" +
 	"\tcomplaint\x18\x0e \x01(\tR\tcomplaint\x12!\n" +
-	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\"\x1a\n" +
+	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\"6\n" +
 	"\x06AskWhy\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\"k\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
+	"\bthorough\x18\x02 \x01(\bR\bthorough\"\xce\x01\n" +
 	"\tAnswerWhy\x12,\n" +
 	"\x03job\x18\x01 \x01(\v2\x1a.stint.projections.JobViewR\x03job\x120\n" +
-	"\x05ahead\x18\x02 \x03(\v2\x1a.stint.projections.JobViewR\x05ahead\"4\n" +
+	"\x05ahead\x18\x02 \x03(\v2\x1a.stint.projections.JobViewR\x05ahead\x12@\n" +
+	"\vexplanation\x18\x03 \x01(\v2\x1e.stint.projections.ExplanationR\vexplanation\x12\x1f\n" +
+	"\vahead_count\x18\x04 \x01(\rR\n" +
+	"aheadCount\"\xa9\x01\n" +
+	"\vExplanation\x12\x1d\n" +
+	"\n" +
+	"starts_now\x18\x01 \x01(\tR\tstartsNow\x12D\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\v2$.stint.projections.PartitionStandingR\n" +
+	"partitions\x125\n" +
+	"\bremedies\x18\x03 \x03(\v2\x19.stint.projections.RemedyR\bremedies\"h\n" +
+	"\x11PartitionStanding\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x125\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x1f.stint.projections.NodeStandingR\x05nodes\"v\n" +
+	"\fNodeStanding\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x12\n" +
+	"\x04fits\x18\x02 \x01(\bR\x04fits\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\x12\x14\n" +
+	"\x05names\x18\x04 \x01(\tR\x05names\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"6\n" +
+	"\x06Remedy\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\tR\x06change\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"4\n" +
 	"\aAskWait\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\rR\x06waitMs\"\x9e\x01\n" +
@@ -1982,7 +2270,7 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 	return file_projections_view_proto_rawDescData
 }
 
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_projections_view_proto_goTypes = []any{
 	(*Ask)(nil),                 // 0: stint.projections.Ask
 	(*Answer)(nil),              // 1: stint.projections.Answer
@@ -2005,18 +2293,22 @@ var file_projections_view_proto_goTypes = []any{
 	(*AnswerStatus)(nil),        // 18: stint.projections.AnswerStatus
 	(*AskWhy)(nil),              // 19: stint.projections.AskWhy
 	(*AnswerWhy)(nil),           // 20: stint.projections.AnswerWhy
-	(*AskWait)(nil),             // 21: stint.projections.AskWait
-	(*AnswerWait)(nil),          // 22: stint.projections.AnswerWait
-	(events.JobState)(0),        // 23: stint.events.JobState
-	(*Job)(nil),                 // 24: stint.projections.Job
-	(*Array)(nil),               // 25: stint.projections.Array
-	(events.Reason)(0),          // 26: stint.events.Reason
-	(*Node)(nil),                // 27: stint.projections.Node
-	(*events.PartitionDef)(nil), // 28: stint.events.PartitionDef
-	(*events.Config)(nil),       // 29: stint.events.Config
-	(*IntentVerdict)(nil),       // 30: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 31: stint.projections.TermState
-	(*VoidCount)(nil),           // 32: stint.projections.VoidCount
+	(*Explanation)(nil),         // 21: stint.projections.Explanation
+	(*PartitionStanding)(nil),   // 22: stint.projections.PartitionStanding
+	(*NodeStanding)(nil),        // 23: stint.projections.NodeStanding
+	(*Remedy)(nil),              // 24: stint.projections.Remedy
+	(*AskWait)(nil),             // 25: stint.projections.AskWait
+	(*AnswerWait)(nil),          // 26: stint.projections.AnswerWait
+	(events.JobState)(0),        // 27: stint.events.JobState
+	(*Job)(nil),                 // 28: stint.projections.Job
+	(*Array)(nil),               // 29: stint.projections.Array
+	(events.Reason)(0),          // 30: stint.events.Reason
+	(*Node)(nil),                // 31: stint.projections.Node
+	(*events.PartitionDef)(nil), // 32: stint.events.PartitionDef
+	(*events.Config)(nil),       // 33: stint.events.Config
+	(*IntentVerdict)(nil),       // 34: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 35: stint.projections.TermState
+	(*VoidCount)(nil),           // 36: stint.projections.VoidCount
 }
 var file_projections_view_proto_depIdxs = []int32{
 	2,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
@@ -2026,7 +2318,7 @@ var file_projections_view_proto_depIdxs = []int32{
 	14, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
 	17, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
 	19, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
-	21, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
+	25, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
 	3,  // 8: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
 	9,  // 9: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
 	11, // 10: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
@@ -2034,37 +2326,41 @@ var file_projections_view_proto_depIdxs = []int32{
 	15, // 12: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
 	18, // 13: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
 	20, // 14: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	22, // 15: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	23, // 16: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	26, // 15: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	27, // 16: stint.projections.AskJobs.states:type_name -> stint.events.JobState
 	4,  // 17: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	24, // 18: stint.projections.JobView.job:type_name -> stint.projections.Job
+	28, // 18: stint.projections.JobView.job:type_name -> stint.projections.Job
 	5,  // 19: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	25, // 20: stint.projections.JobView.array:type_name -> stint.projections.Array
-	26, // 21: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	29, // 20: stint.projections.JobView.array:type_name -> stint.projections.Array
+	30, // 21: stint.projections.Outcome.reason:type_name -> stint.events.Reason
 	6,  // 22: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	26, // 23: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	30, // 23: stint.projections.Blocker.reason:type_name -> stint.events.Reason
 	5,  // 24: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	27, // 25: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	28, // 26: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	29, // 27: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	29, // 28: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	30, // 29: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	27, // 30: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	31, // 25: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	32, // 26: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	33, // 27: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	33, // 28: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	34, // 29: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	31, // 30: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
 	16, // 31: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	29, // 32: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	24, // 33: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	25, // 34: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	31, // 35: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	32, // 36: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	33, // 32: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	28, // 33: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	29, // 34: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	35, // 35: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	36, // 36: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
 	4,  // 37: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
 	4,  // 38: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	24, // 39: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	25, // 40: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	21, // 39: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	22, // 40: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	24, // 41: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	23, // 42: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	28, // 43: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	29, // 44: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }
@@ -2099,7 +2395,7 @@ func file_projections_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -9,6 +9,7 @@ import (
 	"stint/events"
 	"stint/events/bus"
 	"stint/projections"
+	"stint/scheduler/cycle"
 )
 
 // views are the kinds of questions a controller answers; see projections.Ask.
@@ -77,6 +78,9 @@ func (c *Controller) Answer(ctx context.Context, ask *projections.Ask) *projecti
 	if ask.GetStatus().GetWantHash() {
 		return c.answerHash(ctx, ask)
 	}
+	if w := ask.GetWhy(); w.GetThorough() {
+		return c.answerThoroughly(ctx, ask)
+	}
 	for {
 		s := c.shown.Load()
 		if s == nil {
@@ -120,6 +124,31 @@ func (c *Controller) answerHash(ctx context.Context, ask *projections.Ask) *proj
 	if s := a.GetStatus(); s != nil {
 		a.Seq, s.Hash = h.seq, fmt.Sprintf("%x", h.hash)
 	}
+	return a
+}
+
+// answerThoroughly answers why a job waits, with what the passes say that would be made of it. They are made on a copy of the
+// state, beside the loop, one question at a time: nobody who asks keeps the leader from deciding.
+func (c *Controller) answerThoroughly(ctx context.Context, ask *projections.Ask) *projections.Answer {
+	plain := &projections.Ask{LeastSeq: ask.LeastSeq, What: &projections.Ask_Why{Why: &projections.AskWhy{Job: ask.GetWhy().Job}}}
+	a := c.Answer(ctx, plain)
+	if j := a.GetWhy().GetJob().GetJob(); a.Error != "" || !j.Waits() {
+		return a
+	}
+	c.explain.Lock()
+	defer c.explain.Unlock()
+	got := make(chan *projections.Snapshot, 1)
+	select {
+	case c.copies <- got:
+	case <-ctx.Done():
+		return a // the plain answer is better than none
+	}
+	state, err := projections.Load(<-got)
+	if err != nil {
+		c.log.Error("copying the state to explain a job", "error", err)
+		return a
+	}
+	a.GetWhy().Explanation = cycle.Explain(state, ask.GetWhy().Job, c.cfg.Clock().UnixMicro())
 	return a
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,8 @@ type Controller struct {
 	appended chan appendResult
 	hints    chan leaseHint
 	hashes   chan chan<- hashed
+	copies   chan chan<- *projections.Snapshot
+	explain  sync.Mutex // held while a job is explained: one at a time, so that many who ask cost no more than one
 	busUp    atomic.Bool
 
 	run      func(*projections.Cluster, cycle.Input) ([]*events.Fact, []*projections.Outcome, int64) // cycle.Run
@@ -89,6 +92,7 @@ func New(cfg Config) (*Controller, error) {
 		appended: make(chan appendResult, 1),
 		hints:    make(chan leaseHint, 4),
 		hashes:   make(chan chan<- hashed),
+		copies:   make(chan chan<- *projections.Snapshot),
 		blobs:    map[string]int{},
 		memory:   cycle.NewMemory(),
 		run:      cycle.Run,

@@ -58,6 +58,8 @@ func (c *Controller) loop(ctx context.Context) error {
 			c.lead.held = h.held
 		case to := <-c.hashes:
 			to <- hashed{c.state.Seq(), c.state.Hash()}
+		case to := <-c.copies:
+			to <- c.state.Snapshot()
 		case <-wake.C:
 		case <-c.beats.changed:
 		}

@@ -64,13 +64,7 @@ func (m *Request_Ask) CloneVT() isRequest_What {
 		return (*Request_Ask)(nil)
 	}
 	r := new(Request_Ask)
-	if rhs := m.Ask; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *projections.Ask }); ok {
-			r.Ask = vtpb.CloneVT()
-		} else {
-			r.Ask = proto.Clone(rhs).(*projections.Ask)
-		}
-	}
+	r.Ask = m.Ask.CloneVT()
 	return r
 }
 
@@ -79,13 +73,7 @@ func (m *Request_Account) CloneVT() isRequest_What {
 		return (*Request_Account)(nil)
 	}
 	r := new(Request_Account)
-	if rhs := m.Account; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *rows.Ask }); ok {
-			r.Account = vtpb.CloneVT()
-		} else {
-			r.Account = proto.Clone(rhs).(*rows.Ask)
-		}
-	}
+	r.Account = m.Account.CloneVT()
 	return r
 }
 
@@ -103,13 +91,7 @@ func (m *Request_Blob) CloneVT() isRequest_What {
 		return (*Request_Blob)(nil)
 	}
 	r := new(Request_Blob)
-	if rhs := m.Blob; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
-			r.Blob = vtpb.CloneVT()
-		} else {
-			r.Blob = proto.Clone(rhs).(*events.BlobRef)
-		}
-	}
+	r.Blob = m.Blob.CloneVT()
 	return r
 }
 
@@ -150,13 +132,7 @@ func (m *Response_Answer) CloneVT() isResponse_What {
 		return (*Response_Answer)(nil)
 	}
 	r := new(Response_Answer)
-	if rhs := m.Answer; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *projections.Answer }); ok {
-			r.Answer = vtpb.CloneVT()
-		} else {
-			r.Answer = proto.Clone(rhs).(*projections.Answer)
-		}
-	}
+	r.Answer = m.Answer.CloneVT()
 	return r
 }
 
@@ -165,13 +141,7 @@ func (m *Response_Account) CloneVT() isResponse_What {
 		return (*Response_Account)(nil)
 	}
 	r := new(Response_Account)
-	if rhs := m.Account; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *rows.Answer }); ok {
-			r.Account = vtpb.CloneVT()
-		} else {
-			r.Account = proto.Clone(rhs).(*rows.Answer)
-		}
-	}
+	r.Account = m.Account.CloneVT()
 	return r
 }
 
@@ -249,13 +219,7 @@ func (m *Component) CloneVT() *Component {
 		return (*Component)(nil)
 	}
 	r := new(Component)
-	if rhs := m.Spec; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.JobSpec }); ok {
-			r.Spec = vtpb.CloneVT()
-		} else {
-			r.Spec = proto.Clone(rhs).(*events.JobSpec)
-		}
-	}
+	r.Spec = m.Spec.CloneVT()
 	if rhs := m.Script; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -338,11 +302,7 @@ func (m *Verdict) CloneVT() *Verdict {
 	if rhs := m.Targets; rhs != nil {
 		tmpContainer := make([]*events.Verdict, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Verdict }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Verdict)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Targets = tmpContainer
 	}
@@ -490,11 +450,7 @@ func (this *Request_Ask) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &projections.Ask{}
 		}
-		if equal, ok := interface{}(p).(interface{ EqualVT(*projections.Ask) bool }); ok {
-			if !equal.EqualVT(q) {
-				return false
-			}
-		} else if !proto.Equal(p, q) {
+		if !p.EqualVT(q) {
 			return false
 		}
 	}
@@ -519,11 +475,7 @@ func (this *Request_Account) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &rows.Ask{}
 		}
-		if equal, ok := interface{}(p).(interface{ EqualVT(*rows.Ask) bool }); ok {
-			if !equal.EqualVT(q) {
-				return false
-			}
-		} else if !proto.Equal(p, q) {
+		if !p.EqualVT(q) {
 			return false
 		}
 	}
@@ -573,11 +525,7 @@ func (this *Request_Blob) EqualVT(thatIface isRequest_What) bool {
 		if q == nil {
 			q = &events.BlobRef{}
 		}
-		if equal, ok := interface{}(p).(interface{ EqualVT(*events.BlobRef) bool }); ok {
-			if !equal.EqualVT(q) {
-				return false
-			}
-		} else if !proto.Equal(p, q) {
+		if !p.EqualVT(q) {
 			return false
 		}
 	}
@@ -665,13 +613,7 @@ func (this *Response_Answer) EqualVT(thatIface isResponse_What) bool {
 		if q == nil {
 			q = &projections.Answer{}
 		}
-		if equal, ok := interface{}(p).(interface {
-			EqualVT(*projections.Answer) bool
-		}); ok {
-			if !equal.EqualVT(q) {
-				return false
-			}
-		} else if !proto.Equal(p, q) {
+		if !p.EqualVT(q) {
 			return false
 		}
 	}
@@ -696,11 +638,7 @@ func (this *Response_Account) EqualVT(thatIface isResponse_What) bool {
 		if q == nil {
 			q = &rows.Answer{}
 		}
-		if equal, ok := interface{}(p).(interface{ EqualVT(*rows.Answer) bool }); ok {
-			if !equal.EqualVT(q) {
-				return false
-			}
-		} else if !proto.Equal(p, q) {
+		if !p.EqualVT(q) {
 			return false
 		}
 	}
@@ -824,11 +762,7 @@ func (this *Component) EqualVT(that *Component) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if equal, ok := interface{}(this.Spec).(interface{ EqualVT(*events.JobSpec) bool }); ok {
-		if !equal.EqualVT(that.Spec) {
-			return false
-		}
-	} else if !proto.Equal(this.Spec, that.Spec) {
+	if !this.Spec.EqualVT(that.Spec) {
 		return false
 	}
 	if string(this.Script) != string(that.Script) {
@@ -941,11 +875,7 @@ func (this *Verdict) EqualVT(that *Verdict) bool {
 			if q == nil {
 				q = &events.Verdict{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Verdict) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1104,24 +1034,12 @@ func (m *Request_Ask) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Ask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Ask != nil {
-		if vtmsg, ok := interface{}(m.Ask).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Ask)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Ask.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -1135,24 +1053,12 @@ func (m *Request_Account) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Account != nil {
-		if vtmsg, ok := interface{}(m.Account).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Account)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Account.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x22
 	}
@@ -1185,24 +1091,12 @@ func (m *Request_Blob) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Request_Blob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Blob != nil {
-		if vtmsg, ok := interface{}(m.Blob).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Blob)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Blob.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -1306,24 +1200,12 @@ func (m *Response_Answer) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Response_Answer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Answer != nil {
-		if vtmsg, ok := interface{}(m.Answer).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Answer)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Answer.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x2a
 	}
@@ -1337,24 +1219,12 @@ func (m *Response_Account) MarshalToVT(dAtA []byte) (int, error) {
 func (m *Response_Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i := len(dAtA)
 	if m.Account != nil {
-		if vtmsg, ok := interface{}(m.Account).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Account)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Account.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -1533,24 +1403,12 @@ func (m *Component) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x12
 	}
 	if m.Spec != nil {
-		if vtmsg, ok := interface{}(m.Spec).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Spec)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Spec.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -1689,24 +1547,12 @@ func (m *Verdict) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Targets) > 0 {
 		for iNdEx := len(m.Targets) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Targets[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Targets[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Targets[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x3a
 		}
@@ -1909,13 +1755,7 @@ func (m *Request_Ask) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Ask != nil {
-		if size, ok := interface{}(m.Ask).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Ask)
-		}
+		l = m.Ask.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1927,13 +1767,7 @@ func (m *Request_Account) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Account != nil {
-		if size, ok := interface{}(m.Account).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Account)
-		}
+		l = m.Account.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -1957,13 +1791,7 @@ func (m *Request_Blob) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Blob != nil {
-		if size, ok := interface{}(m.Blob).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Blob)
-		}
+		l = m.Blob.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -2014,13 +1842,7 @@ func (m *Response_Answer) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Answer != nil {
-		if size, ok := interface{}(m.Answer).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Answer)
-		}
+		l = m.Answer.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -2032,13 +1854,7 @@ func (m *Response_Account) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Account != nil {
-		if size, ok := interface{}(m.Account).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Account)
-		}
+		l = m.Account.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -2107,13 +1923,7 @@ func (m *Component) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Spec != nil {
-		if size, ok := interface{}(m.Spec).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Spec)
-		}
+		l = m.Spec.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.Script)
@@ -2191,13 +2001,7 @@ func (m *Verdict) SizeVT() (n int) {
 	}
 	if len(m.Targets) > 0 {
 		for _, e := range m.Targets {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -2394,29 +2198,13 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Ask); ok {
-				if unmarshal, ok := interface{}(oneof.Ask).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Ask); err != nil {
-						return err
-					}
+				if err := oneof.Ask.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 			} else {
 				v := &projections.Ask{}
-				if unmarshal, ok := interface{}(v).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
-						return err
-					}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 				m.What = &Request_Ask{Ask: v}
 			}
@@ -2451,29 +2239,13 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Account); ok {
-				if unmarshal, ok := interface{}(oneof.Account).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Account); err != nil {
-						return err
-					}
+				if err := oneof.Account.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 			} else {
 				v := &rows.Ask{}
-				if unmarshal, ok := interface{}(v).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
-						return err
-					}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 				m.What = &Request_Account{Account: v}
 			}
@@ -2549,29 +2321,13 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Request_Blob); ok {
-				if unmarshal, ok := interface{}(oneof.Blob).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Blob); err != nil {
-						return err
-					}
+				if err := oneof.Blob.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 			} else {
 				v := &events.BlobRef{}
-				if unmarshal, ok := interface{}(v).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
-						return err
-					}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 				m.What = &Request_Blob{Blob: v}
 			}
@@ -2781,29 +2537,13 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Response_Answer); ok {
-				if unmarshal, ok := interface{}(oneof.Answer).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Answer); err != nil {
-						return err
-					}
+				if err := oneof.Answer.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 			} else {
 				v := &projections.Answer{}
-				if unmarshal, ok := interface{}(v).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
-						return err
-					}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 				m.What = &Response_Answer{Answer: v}
 			}
@@ -2838,29 +2578,13 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			if oneof, ok := m.What.(*Response_Account); ok {
-				if unmarshal, ok := interface{}(oneof.Account).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], oneof.Account); err != nil {
-						return err
-					}
+				if err := oneof.Account.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 			} else {
 				v := &rows.Answer{}
-				if unmarshal, ok := interface{}(v).(interface {
-					UnmarshalVT([]byte) error
-				}); ok {
-					if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-						return err
-					}
-				} else {
-					if err := proto.Unmarshal(dAtA[iNdEx:postIndex], v); err != nil {
-						return err
-					}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
 				}
 				m.What = &Response_Account{Account: v}
 			}
@@ -3231,16 +2955,8 @@ func (m *Component) UnmarshalVT(dAtA []byte) error {
 			if m.Spec == nil {
 				m.Spec = &events.JobSpec{}
 			}
-			if unmarshal, ok := interface{}(m.Spec).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Spec); err != nil {
-					return err
-				}
+			if err := m.Spec.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 2:
@@ -3728,16 +3444,8 @@ func (m *Verdict) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Targets = append(m.Targets, &events.Verdict{})
-			if unmarshal, ok := interface{}(m.Targets[len(m.Targets)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Targets[len(m.Targets)-1]); err != nil {
-					return err
-				}
+			if err := m.Targets[len(m.Targets)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 8:

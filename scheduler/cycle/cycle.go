@@ -73,12 +73,19 @@ type pass struct {
 	runs     []run
 	queue    rank.Queue
 	queued   []*waiting // by Tag of the queue's entries
+	watch    *watch     // nil: no job is watched
 }
 
 // Run decides. It returns the facts to append, in order; why each job that stays in the queue waits, ascending by id (with a Memory, an outcome
 // that did not change is the last pass's, the same pointer, with the basis it was first found at); and
 // when to run again at the latest though nothing happens (microseconds; 0: not before something does). It does not change c.
 func Run(c *projections.Cluster, in Input) (facts []*events.Fact, outcomes []*projections.Outcome, next int64) {
+	p := newPass(c, in)
+	p.decide()
+	return p.facts, p.outcomes, p.next
+}
+
+func newPass(c *projections.Cluster, in Input) *pass {
 	p := &pass{in: in, now: in.Now, c: c.Fork(), mem: in.Memory, basis: c.Seq()}
 	if p.mem == nil {
 		p.mem = NewMemory()
@@ -86,6 +93,11 @@ func Run(c *projections.Cluster, in Input) (facts []*events.Fact, outcomes []*pr
 	if p.mem.shapes.Len() > maxShapes {
 		p.mem.shapes, p.mem.queue = place.NewShapes(), newQueueCache()
 	}
+	return p
+}
+
+// decide runs the seven steps.
+func (p *pass) decide() {
 	p.observe()
 	p.admit()
 	if p.c.ConfigSeq() != 0 {
@@ -96,7 +108,6 @@ func Run(c *projections.Cluster, in Input) (facts []*events.Fact, outcomes []*pr
 		p.sweep()
 		p.place()
 	}
-	return p.facts, p.outcomes, p.next
 }
 
 // say decides a fact: it is folded into the fork and, unless it is void there, kept. The answer is why it would be void.

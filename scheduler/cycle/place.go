@@ -80,6 +80,9 @@ const longest = 365 * 24 * 3600 * int64(second)
 func (s *placing) try(e *rank.Entry) {
 	w := s.queued[e.Tag]
 	j := w.job
+	if s.watch != nil && s.watch.job == j.Id && w.q != nil {
+		s.watch.stands = append(s.watch.stands, s.stands(e, w))
+	}
 	if !w.plain || len(w.parts) > 1 {
 		// Earlier decisions of this pass may have changed it: started it in another partition, ended some of its tasks.
 		if j = s.c.Job(j.Id); j == nil || !j.Waits() {
@@ -114,6 +117,16 @@ func (s *placing) try(e *rank.Entry) {
 			return
 		}
 	}
+}
+
+// stands is how the nodes of an entry's partition stand for its job at this point of the pass.
+func (s *placing) stands(e *rank.Entry, w *waiting) standing {
+	window := place.Window{From: s.now, To: place.Forever}
+	if limit, over := s.limitOf(w), s.overTimeOf(e.Partition); limit != events.Unlimited && over >= 0 {
+		window.To = s.now + int64(limit)*second + over
+	}
+	name := e.Partition.GetName()
+	return standing{name, s.board.Census(w.q, name, window)}
 }
 
 // limitReason is which limit of a partition a job is beyond, if it is.

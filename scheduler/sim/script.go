@@ -31,6 +31,7 @@ import (
 //	queue                  jobs that are not over, and why they wait
 //	nodes?                 what is used on each node
 //	job ID                 one job, whatever its state
+//	why ID                 what keeps a job from starting, and what would have it start
 //	facts                  what the leader decided since it was last asked
 type Script struct {
 	World  *World
@@ -116,6 +117,13 @@ func (s *Script) command(name string, args []string) error {
 			return err
 		}
 		s.job(uint32(id))
+		return nil
+	case "why":
+		id, err := number(args[0])
+		if err != nil {
+			return err
+		}
+		s.why(id)
 		return nil
 	case "facts":
 		s.facts()
@@ -551,5 +559,21 @@ func (s *Script) facts() {
 				s.print("%s %s", since(e.Sched.GetCycle().NowUs), text)
 			}
 		}
+	}
+}
+
+// why writes what a pass finds in the way of a job, and what would have it start.
+func (s *Script) why(id uint32) {
+	x := cycle.Explain(s.World.Fold, id, s.World.now)
+	if x.StartsNow != "" {
+		s.print("%d starts on %s", id, x.StartsNow)
+	}
+	for _, p := range x.Partitions {
+		for _, n := range p.Nodes {
+			s.print("%-8s %d %s: %s %s", p.Partition, n.Count, n.What, n.Names, n.Text)
+		}
+	}
+	for _, r := range x.Remedies {
+		s.print("%s -> %s", r.Change, r.Nodes)
 	}
 }
