@@ -147,7 +147,7 @@ func confirm(s *slurm.Scancel, w *World) (done bool, code int) {
 			}
 		}
 	}
-	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false, false)
+	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false)
 	targets := s.Cancel.Targets
 	if len(targets) == 0 {
 		targets = []*events.Target{nil}

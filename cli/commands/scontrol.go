@@ -186,7 +186,7 @@ func waitJob(s *slurm.Scontrol, w *World) int {
 			}
 			c := w.context("", false)
 			known, waits := false, false
-			for _, r := range narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false, false), []*events.Target{t}) {
+			for _, r := range narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false), []*events.Target{t}) {
 				known = true
 				if r.Over() {
 					return w.complain("scontrol", fmt.Errorf("job %s: %s", r.Label(), refusals[events.Code_ALREADY_DONE]))
@@ -288,7 +288,7 @@ func writeScript(s *slurm.Scontrol, w *World) int {
 		return w.unmet("scontrol", err)
 	}
 	c := w.context("", false)
-	rows := narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false, false), []*events.Target{t})
+	rows := narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false), []*events.Target{t})
 	if len(rows) == 0 {
 		return fail(errors.New(refusals[events.Code_UNKNOWN_JOB]))
 	}

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -99,8 +98,8 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 		return w.unmet("scontrol", err)
 	}
 	c := w.context("", false)
-	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false, false)
-	slices.SortStableFunc(rows, recordOrder)
+	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false)
+	format.AsListed(rows, len(targets) == 1)
 	if s.JSON {
 		if len(targets) > 0 {
 			rows = narrowed(rows, targets)
@@ -134,20 +133,6 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 	return code
 }
 
-// recordOrder is by id, an array's tasks with the array: first what is pending of it, then the tasks, the last one first.
-func recordOrder(a, b format.Job) int {
-	if d := cmp.Compare(a.Family(), b.Family()); d != 0 || a.GetArrayId() == 0 {
-		return d
-	}
-	if a.GetHasTask() != b.GetHasTask() {
-		if b.GetHasTask() {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Compare(b.GetArrayTask(), a.GetArrayTask())
-}
-
 func showSteps(s *slurm.Scontrol, w *World) int {
 	targets, ids, err := targetsOf(s)
 	if err != nil {
@@ -158,7 +143,7 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 		return w.unmet("scontrol", err)
 	}
 	c := w.context("", false)
-	steps := format.Steps(format.Jobs(a.GetJobs().GetJobs(), &c, false, false))
+	steps := format.Steps(format.Jobs(a.GetJobs().GetJobs(), &c, false))
 	if len(targets) == 0 {
 		if len(steps) == 0 {
 			io.WriteString(w.Stdout, format.NoSteps)

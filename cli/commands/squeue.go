@@ -78,23 +78,37 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	}
 	views := slices.DeleteFunc(a.GetJobs().GetJobs(), func(v *projections.JobView) bool { return !shown(q, v.GetJob(), hidden, me) })
 	c := w.context(config.GetCluster(), q.NoConvert)
-	rows := format.Jobs(views, &c, q.Array, q.PerPartition)
-	if len(targets) > 0 {
-		rows = narrowed(rows, targets)
+	rows := format.Jobs(views, &c, q.PerPartition)
+	if q.JSON {
+		format.AsListed(rows, len(q.Jobs) == 1)
+	} else {
+		format.AsLoaded(rows, len(q.Jobs) == 1)
 	}
 	if q.Verbose > 0 {
 		fmt.Fprintf(w.Stderr, "squeue: %d records, current to message %d of the log\n", len(rows), a.Seq)
 	}
+	named := func(rows []format.Job) []format.Job {
+		if len(targets) > 0 {
+			rows = narrowed(rows, targets)
+		}
+		return rows
+	}
 	if q.JSON {
+		rows = named(rows)
 		return printJSON(w, "jobs", config.GetCluster(), true, len(rows), func(i int) any { return rows[i].JSON() })
 	}
 	if q.Clusters != "" {
 		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", config.GetCluster())
 	}
 	if q.Steps {
-		return squeueSteps(q, w, rows)
+		return squeueSteps(q, w, named(rows))
 	}
-	return squeueJobs(q, w, rows)
+	return squeueJobs(q, w, rows, func(rows []format.Job) []format.Job {
+		if q.Array {
+			rows = format.Expanded(rows)
+		}
+		return named(rows)
+	})
 }
 
 // unknownNode returns the first node of a host list that is not configured.
@@ -208,7 +222,8 @@ func meant(t *events.Target, r format.Job) bool {
 	return tasks.Intersects(events.Words(r.GetPending()))
 }
 
-func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job) int {
+// squeueJobs prints jobs. split makes rows of those that are sorted: an array is sorted as one, and its tasks stay together.
+func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job, split func([]format.Job) []format.Job) int {
 	layout, order := format.SqueueFormat, format.SqueueSort
 	switch {
 	case q.Start:
@@ -219,7 +234,7 @@ func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job) int {
 	if q.Sort != "" {
 		order = q.Sort
 	}
-	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long, q.NoHeader}, rows)
+	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long, q.NoHeader}, format.JobSort, rows, split)
 }
 
 // stepSort is the order of steps without -S.
@@ -231,7 +246,8 @@ func squeueSteps(q *slurm.Squeue, w *World, jobs []format.Job) int {
 		order = stepSort
 	}
 	steps := namedSteps(format.Steps(jobs), slices.Concat(q.Jobs, q.StepIDs))
-	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long, q.NoHeader}, steps)
+	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long, q.NoHeader}, format.SortRules{}, steps,
+		func(steps []format.Step) []format.Step { return steps })
 }
 
 // namedSteps leaves the steps that ids such as `8` and `8.batch` name; all of them if there are none.
@@ -257,16 +273,19 @@ type listing struct {
 	noHeader bool
 }
 
-// show sorts rows and prints them.
-func show[R any](w *World, command string, fields format.Fields[R], how listing, rows []R) int {
+// show sorts rows, makes of them those to be shown, and prints these.
+func show[R any](w *World, command string, fields format.Fields[R], how listing, rules format.SortRules, rows []R, split func([]R) []R) int {
 	l := layout(w, command, fields, how)
-	sorter, wrong := fields.Sort(how.order)
+	sorter, notes, wrong := fields.Sort(how.order, rules)
+	for _, n := range notes {
+		fmt.Fprintf(w.Stderr, "%s: %s\n", command, n)
+	}
 	if wrong != nil {
 		rows = nil
 	} else {
-		slices.SortStableFunc(rows, sorter.Compare)
+		sorter.Rows(rows)
 	}
-	code := printRows(w, l, how, rows)
+	code := printRows(w, l, how, split(rows))
 	if wrong != nil {
 		return w.complain(command, wrong)
 	}

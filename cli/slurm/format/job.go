@@ -35,34 +35,39 @@ type Job struct {
 	In      string // the partition it waits in, one of several (squeue -P); empty: the job's own
 }
 
-// Jobs makes rows of an answer. expand makes each pending task of an array a row of its own, and perPartition each partition a
-// pending job waits in.
-func Jobs(views []*projections.JobView, c *Context, expand, perPartition bool) []Job {
+// Jobs makes rows of an answer. perPartition makes each partition a pending job waits in a row of its own.
+func Jobs(views []*projections.JobView, c *Context, perPartition bool) []Job {
 	rows := make([]Job, 0, len(views))
-	add := func(j Job) {
+	for _, v := range views {
+		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Context: c, Task: -1}
 		if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
 			for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
 				j.In = p
 				rows = append(rows, j)
 			}
-			return
+			continue
 		}
 		rows = append(rows, j)
 	}
-	for _, v := range views {
-		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Context: c, Task: -1}
-		if expand && j.remainder() {
-			events.Words(j.GetPending()).Each(func(n uint32) bool {
-				t := j
-				t.Task = int(n)
-				add(t)
-				return true
-			})
+	return rows
+}
+
+// Expanded makes each pending task of an array a row of its own, in the place of the array.
+func Expanded(rows []Job) []Job {
+	out := make([]Job, 0, len(rows))
+	for _, j := range rows {
+		if !j.remainder() || j.Task >= 0 {
+			out = append(out, j)
 			continue
 		}
-		add(j)
+		events.Words(j.GetPending()).Each(func(n uint32) bool {
+			t := j
+			t.Task = int(n)
+			out = append(out, t)
+			return true
+		})
 	}
-	return rows
+	return out
 }
 
 // remainder says whether the row is what is pending of an array.

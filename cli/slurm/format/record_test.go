@@ -11,7 +11,7 @@ import (
 
 // Records as the real scontrol printed them for the same jobs, nodes and partitions; the process id of the submitter is 0.
 func TestJobRecord(t *testing.T) {
-	rows := Jobs(testQueue(), testContext(slurm.Release2205), false, false)
+	rows := Jobs(testQueue(), testContext(slurm.Release2205), false)
 	if got, want := row(t, rows, 2).Record(false, 0), `JobId=2 JobName=run1
    UserId=alice(2001) GroupId=alice(2001) MCS_label=N/A
    Priority=600 Nice=0 Account=ml-team QOS=normal
@@ -69,7 +69,7 @@ func TestJobRecord(t *testing.T) {
 	if got := row(t, rows, 2).Record(true, 0); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "JobId=2 JobName=run1 UserId=alice(2001) ") || !strings.HasSuffix(got, "StdOut=/users/alice/slurm-2.out Power= \n") {
 		t.Errorf("on one line: %q", got)
 	}
-	newer := Jobs(testQueue(), testContext(slurm.Release2605), false, false)
+	newer := Jobs(testQueue(), testContext(slurm.Release2605), false)
 	got := row(t, newer, 3).Record(false, 0)
 	if !strings.Contains(got, "   ReqTRES=cpu=1,mem=100M,node=1,billing=1,gres/gpu=2,gres/gpu:a100=2\n   AllocTRES=cpu=1,") || strings.Contains(got, "Power=") || !strings.Contains(got, "TresPerNode=gres/gpu:a100:2\n") {
 		t.Errorf("26.05:\n%s", got)
@@ -152,7 +152,7 @@ func TestConfigRecord(t *testing.T) {
 }
 
 func TestStepRecord(t *testing.T) {
-	for _, s := range Steps(Jobs(testQueue(), testContext(slurm.Release2205), false, false)) {
+	for _, s := range Steps(Jobs(testQueue(), testContext(slurm.Release2205), false)) {
 		if s.GetId() == 2 {
 			if got, want := s.Record(false), "StepId=2.batch UserId=2001 StartTime=2026-11-30T13:53:42 TimeLimit=UNLIMITED\n   State=RUNNING Partition=compute NodeList=n2\n   Nodes=1 CPUs=0 Tasks=1 Name=batch Network=(null)\n   TRES=(null)\n   ResvPorts=(null)\n   CPUFreqReq=Default\n   SrunHost:Pid=(null):0\n\n"; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -467,7 +467,7 @@ func SortGroups(q *slurm.Sinfo, groups []Group) error {
 	default:
 		spec = "-t"
 	}
-	sorter, err := SinfoFields.Sort(strings.ReplaceAll(spec, "#P", ""))
+	sorter, _, err := SinfoFields.Sort(strings.ReplaceAll(spec, "#P", ""), SortRules{})
 	if err != nil {
 		return err
 	}

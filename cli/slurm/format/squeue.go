@@ -116,7 +116,7 @@ var SqueueFields = Fields[Job]{
 	{'E', "Dependency", "DEPENDENCY", func(j Job) string { return null(j.dependencies()) }, nil},
 	{0, "DerivedEC", "DERIVED_EC", fixedText[Job]("0"), nil},
 	{0, "EligibleTime", "ELIGIBLE_TIME", timeOf(func(j Job) int64 { return j.GetEligibleUs() }), nil},
-	{'e', "EndTime", "END_TIME", timeOf(Job.end), Job.end},
+	{'e', "EndTime", "END_TIME", timeOf(Job.end), func(j Job) int64 { return j.end() / 1e6 }},
 	{'x', "ExcNodes", "EXC_NODES", func(j Job) string { return j.GetSpec().GetExclude() }, nil},
 	{0, "Exclusive", "EXCLUSIVE", func(j Job) string { return bit(j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE) }, nil},
 	{0, "exit_code", "EXIT_CODE", func(j Job) string { return u32(j.GetExitCode()<<8 | j.GetExitSignal()) }, nil},
@@ -216,16 +216,16 @@ var SqueueFields = Fields[Job]{
 	{0, "SPerBoard", "SOCKETS_PER_BOARD", fixedText[Job]("0"), nil},
 	{'S', "StartTime", "START_TIME", timeOf(Job.start), func(j Job) int64 {
 		if n := j.start(); n != 0 {
-			return n
+			return n / 1e6
 		}
-		return 1 << 62 // not known: last
+		return absent
 	}},
 	{'T', "State", "STATE", func(j Job) string { long, _ := j.stateWords(); return long }, stateOrder},
 	{'t', "StateCompact", "ST", func(j Job) string { _, short := j.stateWords(); return short }, stateOrder},
 	{0, "StdErr", "STDERR", Job.stdErr, nil},
 	{0, "StdIn", "STDIN", Job.stdIn, nil},
 	{0, "StdOut", "STDOUT", Job.stdOut, nil},
-	{'V', "SubmitTime", "SUBMIT_TIME", timeOf(func(j Job) int64 { return j.GetSubmitUs() }), func(j Job) int64 { return j.GetSubmitUs() }},
+	{'V', "SubmitTime", "SUBMIT_TIME", timeOf(func(j Job) int64 { return j.GetSubmitUs() }), func(j Job) int64 { return j.GetSubmitUs() / 1e6 }},
 	{0, "system_comment", "SYSTEM_COMMENT", fixedText[Job]("(null)"), nil},
 	{'J', "Threads", "THREADS_PER_CORE", specCount((*events.JobSpec).GetThreadsPerCore, "*"), nil},
 	{'L', "TimeLeft", "TIME_LEFT", func(j Job) string {

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +93,7 @@ func row(t *testing.T, rows []Job, id uint32) Job {
 
 // Lines as the real squeue printed them for the same jobs.
 func TestSqueueLines(t *testing.T) {
-	rows := Jobs(testQueue(), testContext(slurm.Release2205), false, false)
+	rows := Jobs(testQueue(), testContext(slurm.Release2205), false)
 	for _, c := range []struct {
 		format string
 		job    uint32
@@ -137,7 +136,7 @@ func TestSqueueLines(t *testing.T) {
 }
 
 func TestSqueueNames(t *testing.T) {
-	rows := Jobs(testQueue(), testContext(slurm.Release2205), false, false)
+	rows := Jobs(testQueue(), testContext(slurm.Release2205), false)
 	for _, c := range []struct {
 		format string
 		job    uint32
@@ -190,14 +189,15 @@ func TestSqueueAllNames(t *testing.T) {
 }
 
 func TestSqueueOrder(t *testing.T) {
-	rows := Jobs(testQueue(), testContext(slurm.Release2205), false, false)
+	rows := Jobs(testQueue(), testContext(slurm.Release2205), false)
 	ids := func(spec string) string {
-		s, err := SqueueFields.Sort(spec)
+		s, _, err := SqueueFields.Sort(spec, JobSort)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sorted := append([]Job(nil), rows...)
-		sort.SliceStable(sorted, func(i, j int) bool { return s.Compare(sorted[i], sorted[j]) < 0 })
+		AsLoaded(sorted, false)
+		s.Rows(sorted)
 		var out []string
 		for _, r := range sorted {
 			out = append(out, r.Label())
@@ -205,10 +205,10 @@ func TestSqueueOrder(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	for spec, want := range map[string]string{
-		SqueueSort: "9 14 10 12 6_[3-6%2] 11 4 2 6_1 3",
+		SqueueSort: "9 14 12 10 6_[3-6%2] 11 4 2 6_1 3",
 		"i":        "2 3 4 6_1 6_[3-6%2] 9 10 11 12 14",
 		"-i":       "14 12 11 10 9 6_[3-6%2] 6_1 4 3 2",
-		"S,i":      "2 3 4 6_1 14 12 6_[3-6%2] 9 10 11",
+		"S,i":      "2 3 4 6_1 14 12 11 10 9 6_[3-6%2]",
 		"u,-i":     "12 11 10 9 4 3 2 6_[3-6%2] 6_1 14",
 	} {
 		if got := ids(spec); got != want {
@@ -216,7 +216,7 @@ func TestSqueueOrder(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"bogus", "-", "i,9"} {
-		if _, err := SqueueFields.Sort(bad); err == nil {
+		if _, _, err := SqueueFields.Sort(bad, JobSort); err == nil {
 			t.Errorf("-S %s was accepted", bad)
 		}
 	}
@@ -224,7 +224,7 @@ func TestSqueueOrder(t *testing.T) {
 
 func TestExpandedAndSteps(t *testing.T) {
 	c := testContext(slurm.Release2605)
-	rows := Jobs(testQueue(), c, true, false)
+	rows := Expanded(Jobs(testQueue(), c, false))
 	l, _ := SqueueFields.ByLetter("%i,%A,%K")
 	var got []string
 	for _, r := range rows {
@@ -246,7 +246,7 @@ func TestExpandedAndSteps(t *testing.T) {
 	if want := "        4.batch    batch   compute    alice      0:33 n1"; len(lines) != 4 || lines[2] != want {
 		t.Errorf("steps: %q", lines)
 	}
-	if got := Jobs([]*projections.JobView{{Job: &projections.Job{Id: 1, Spec: &events.JobSpec{Partition: "a,b"}}}}, c, false, true); len(got) != 2 || got[1].partition() != "b" {
+	if got := Jobs([]*projections.JobView{{Job: &projections.Job{Id: 1, Spec: &events.JobSpec{Partition: "a,b"}}}}, c, true); len(got) != 2 || got[1].partition() != "b" {
 		t.Errorf("one row a partition: %v", got)
 	}
 	if n := len(SqueueFields); n < 115 {
@@ -283,7 +283,7 @@ func FuzzLayouts(f *testing.F) {
 	for _, s := range []string{"%.18i %9P", "JobID:.8|,Name:", "%all", "%#P%.#9N", "%99999999999i", ":,:"} {
 		f.Add(s)
 	}
-	rows := Jobs(testQueue(), testContext(slurm.Release2605), true, true)
+	rows := Expanded(Jobs(testQueue(), testContext(slurm.Release2605), true))
 	f.Fuzz(func(t *testing.T, s string) {
 		if len(s) > 2000 {
 			return
@@ -298,7 +298,7 @@ func FuzzLayouts(f *testing.F) {
 			}
 			l.Head()
 		}
-		SqueueFields.Sort(s)
+		SqueueFields.Sort(s, JobSort)
 		Strftime(at("2026-11-30T13:53:47"), s)
 	})
 }

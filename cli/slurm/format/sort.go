@@ -1,0 +1,215 @@
+package format
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// absent is the Order of a row that has no value: it stands last, whichever way the rows are sorted.
+const absent = 1 << 62
+
+// SortRules says what -S of a command may name, each as letters of -o. The zero value allows every letter.
+type SortRules struct {
+	Letters string // that can be sorted by; empty: all
+	Warned  string // that are said to be wrong, and then left out
+	Nulls   string // fields whose empty text stands behind all others
+}
+
+// sortKey is one letter of -S.
+type sortKey[R any] struct {
+	field   *Field[R]
+	descend bool
+	nulls   bool
+}
+
+// Sorter puts rows into an order.
+type Sorter[R any] struct{ keys []sortKey[R] }
+
+// Sort reads the value of -S: letters of -o, a minus before one for descending, joined by commas. notes are sentences about
+// letters that are left out.
+func (f Fields[R]) Sort(value string, rules SortRules) (s Sorter[R], notes []string, err error) {
+	for _, word := range strings.Split(value, ",") {
+		word = strings.TrimSpace(word)
+		letter := strings.TrimLeft(word, "+-#")
+		if word == "" || letter == "" && word == "#" {
+			continue
+		}
+		if len(letter) == 1 && strings.Contains(rules.Warned, letter) {
+			notes = append(notes, "Invalid sort specification: "+letter)
+			continue
+		}
+		if len(letter) != 1 || f.letter(letter[0]) == nil || rules.Letters != "" && !strings.Contains(rules.Letters, letter) {
+			return s, notes, fmt.Errorf("Invalid sort specification: %s; write letters of --format, joined by commas, a minus before one for descending", word)
+		}
+		if len(s.keys) < maxColumns {
+			s.keys = append(s.keys, sortKey[R]{f.letter(letter[0]), strings.Contains(word[:len(word)-1], "-"), strings.Contains(rules.Nulls, letter)})
+		}
+	}
+	return s, notes, nil
+}
+
+// sortable is what a row is sorted by, worked out once.
+type sortable struct {
+	index   int
+	numbers []int64
+	texts   []string
+}
+
+func (k *sortKey[R]) read(r R, to *sortable) {
+	if k.field.Order != nil {
+		to.numbers = append(to.numbers, k.field.Order(r))
+		to.texts = append(to.texts, "")
+		return
+	}
+	text := k.field.Value(r)
+	number := int64(0)
+	if k.nulls && text == "" {
+		number = absent
+	}
+	to.numbers, to.texts = append(to.numbers, number), append(to.texts, text)
+}
+
+// compare compares two rows by the keys from the i-th on, and then by where they stood. Two rows without a value are put the other
+// way round: Slurm's comparison says of either that it comes later, and its merge then takes the right one first.
+func (s Sorter[R]) compare(i int, a, b *sortable) int {
+	for ; i < len(s.keys); i++ {
+		k, x, y := &s.keys[i], a.numbers[i], b.numbers[i]
+		if x == absent || y == absent {
+			sign := 1
+			if k.nulls && k.descend { // an empty text is a greatest value; a time that is not known is none at all
+				sign = -1
+			}
+			switch {
+			case x != y:
+				return sign * cmp.Compare(x, y)
+			case sign == 1:
+				return -s.compare(i+1, a, b)
+			}
+			continue
+		}
+		d := cmp.Compare(x, y)
+		if k.field.Order == nil {
+			d = strings.Compare(a.texts[i], b.texts[i])
+		}
+		if k.descend {
+			d = -d
+		}
+		if d != 0 {
+			return d
+		}
+	}
+	return cmp.Compare(a.index, b.index)
+}
+
+// Rows sorts rows; those that are equal stay as they stood.
+func (s Sorter[R]) Rows(rows []R) {
+	keys := make([]sortable, len(rows))
+	numbers, texts := make([]int64, 0, len(rows)*len(s.keys)), make([]string, 0, len(rows)*len(s.keys))
+	for i, r := range rows {
+		from := len(numbers)
+		one := sortable{i, numbers, texts}
+		for n := range s.keys {
+			s.keys[n].read(r, &one)
+		}
+		numbers, texts = one.numbers, one.texts
+		keys[i] = sortable{i, numbers[from:], texts[from:]}
+	}
+	slices.SortFunc(keys, func(a, b sortable) int { return s.compare(0, &a, &b) })
+	sorted := make([]R, len(rows))
+	for i := range keys {
+		sorted[i] = rows[keys[i].index]
+	}
+	copy(rows, sorted)
+}
+
+// Compare is negative if a comes before b, 0 if they are equal in all keys.
+func (s Sorter[R]) Compare(a, b R) int {
+	var x, y sortable
+	for n := range s.keys {
+		s.keys[n].read(a, &x)
+		s.keys[n].read(b, &y)
+	}
+	return s.compare(0, &x, &y)
+}
+
+// JobSort is what -S of squeue may name.
+var JobSort = SortRules{Letters: "BcCdDefgGhHiIjJlLmMnNOpPQStTuUvVz", Warned: "b", Nulls: "N"}
+
+// jobsAsLoaded sorts by the time of start, the latest first, as squeue does with what the controller sent before it looks at -S.
+var jobsAsLoaded = Sorter[Job]{keys: []sortKey[Job]{{field: SqueueFields.letter('S'), descend: true}}}
+
+// AsLoaded puts jobs into the order that squeue sorts from: that of the controller's list, then by the time of start. one: a single
+// job was asked for, with its array's tasks; these stand in a list of their own.
+func AsLoaded(rows []Job, one bool) {
+	AsListed(rows, one)
+	jobsAsLoaded.Rows(rows)
+}
+
+// AsListed puts jobs into the order of the controller's list. A job stands where it was submitted. When a task of an array
+// starts, its record is the one that stood for the whole, with an id of its own, and what waits gets a new record at the end: so
+// the first task that started stands where the array was submitted, each other where the one before it got its id, and what
+// waits behind the last. one: a single array, of which what waits comes first and the latest task next.
+func AsListed(rows []Job, one bool) {
+	place := make([]uint64, len(rows))
+	if one {
+		for i, r := range rows {
+			if id := r.GetId(); id != r.GetArrayId() {
+				place[i] = 1<<32 - uint64(id)
+			}
+		}
+	} else {
+		last := map[uint32]uint32{} // of an array, the id its last task was given
+		for _, i := range byID(rows) {
+			r := &rows[i]
+			id := r.GetId()
+			if a := r.GetArrayId(); a != 0 {
+				before, started := last[a]
+				if !started {
+					before = a
+				}
+				if id != a {
+					last[a] = id
+				}
+				id = before
+			}
+			place[i] = uint64(id)<<1 | min(uint64(r.GetArrayId()), 1)
+		}
+	}
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(place[a], place[b]), cmp.Compare(a, b))
+	})
+	sorted := make([]Job, len(rows))
+	for i, from := range order {
+		sorted[i] = rows[from]
+	}
+	copy(rows, sorted)
+}
+
+// byID is the rows in the order of their ids, what waits of an array, or the last of its tasks to start, behind the others.
+func byID(rows []Job) []int {
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	key := func(i int) (bool, uint32) {
+		return rows[i].GetArrayId() != 0 && rows[i].GetId() == rows[i].GetArrayId(), rows[i].GetId()
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		lastA, idA := key(a)
+		lastB, idB := key(b)
+		if lastA != lastB {
+			if lastB {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(idA, idB), cmp.Compare(a, b))
+	})
+	return order
+}
