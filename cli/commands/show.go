@@ -138,9 +138,13 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 	if err != nil {
 		return w.complain("scontrol", err)
 	}
-	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: ids, Slim: true})
+	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: ids, AllStates: true, Slim: true})
 	if err != nil {
 		return w.unmet("scontrol", err)
+	}
+	if len(ids) == 1 && a.GetJobs().UnknownId {
+		fmt.Fprintf(w.Stderr, "slurm_get_job_steps error: %s\n", format.InvalidJobID)
+		return 1
 	}
 	c := w.context("", false)
 	steps := format.Steps(format.Jobs(a.GetJobs().GetJobs(), &c, false))
@@ -155,6 +159,9 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 	}
 	code := 0
 	for _, t := range targets {
+		if t.HasStep && w.Release() < 2302 {
+			t.Step = numbered(t.Step)
+		}
 		found := false
 		for _, step := range steps {
 			if meant(t, step.Job) && (!t.HasStep || t.Step == step.Step) {
@@ -168,6 +175,14 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 		}
 	}
 	return code
+}
+
+// numbered is the step that releases of before 23.02 look for: they read no names, and a name for 0.
+func numbered(step uint32) uint32 {
+	if step >= events.StepInteractive {
+		return 0
+	}
+	return step
 }
 
 func showNodes(s *slurm.Scontrol, w *World) int {

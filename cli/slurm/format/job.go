@@ -30,6 +30,7 @@ const DefaultBitstrLen = 64
 type Job struct {
 	*projections.Job
 	Outcome *projections.Outcome
+	Array   *projections.Array // the whole it is of
 	Context *Context
 	Task    int    // a pending task of the array alone (squeue -r), -1: none
 	In      string // the partition it waits in, one of several (squeue -P); empty: the job's own
@@ -39,7 +40,7 @@ type Job struct {
 func Jobs(views []*projections.JobView, c *Context, perPartition bool) []Job {
 	rows := make([]Job, 0, len(views))
 	for _, v := range views {
-		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Context: c, Task: -1}
+		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Context: c, Task: -1}
 		if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
 			for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
 				j.In = p
@@ -72,6 +73,11 @@ func Expanded(rows []Job) []Job {
 
 // remainder says whether the row is what is pending of an array.
 func (j Job) remainder() bool { return j.GetArrayId() != 0 && !j.GetHasTask() }
+
+// split says whether tasks of its array have started.
+func (j Job) split() bool {
+	return j.Array.GetRunning()+j.Array.GetCompleted()+j.Array.GetFailed() > 0
+}
 
 // Label is the job as people name it: `9`, `8_3`, `8_[0-9%2]`.
 func (j Job) Label() string {
@@ -170,19 +176,6 @@ func (j Job) end() int64 {
 		return s + int64(j.limit())*1e6
 	}
 	return 0
-}
-
-// reason is why the job waits, or ended as it did; text is the whole of it.
-func (j Job) reason() (word, text string) {
-	r, more := j.GetReason(), j.GetReasonText()
-	if r == events.Reason_NONE && j.pending() {
-		r, more = j.Outcome.GetReason(), j.Outcome.GetText()
-	}
-	word = r.Word()
-	if r == events.Reason_REQ_NODE_NOT_AVAIL && more != "" {
-		return word, word + ", " + more
-	}
-	return word, word
 }
 
 func (j Job) nodes() string {

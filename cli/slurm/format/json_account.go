@@ -38,6 +38,7 @@ func tresOf(t *rows.Tres) tres.List {
 func RecordJSON(r *rows.Record, c *AccountContext) any {
 	j := r.GetJob()
 	a := Account{Job: j, Context: c}
+	code, signal := a.ended()
 	states := []string{j.GetState().Word()}
 	if j.GetRequeued() {
 		states = append(states, "REQUEUED")
@@ -94,7 +95,7 @@ func RecordJSON(r *rows.Record, c *AccountContext) any {
 			{"elapsed", a.elapsed()}, {"eligible", j.GetEligibleUs() / 1e6}, {"end", j.GetEndUs() / 1e6}, {"planned", planned}, {"start", j.GetStartUs() / 1e6}, {"submission", j.GetSubmitUs() / 1e6},
 			{"suspended", a.suspended() / 1e6}, {"system", cpuSeconds(j.GetSystemUs())}, {"limit", minutes(j.GetLimitS())}, {"total", cpuSeconds(j.GetUserUs() + j.GetSystemUs())}, {"user", cpuSeconds(j.GetUserUs())},
 		}},
-		{"exit_code", exitStatus(pending, j.GetExitCode(), j.GetExitSignal())}, {"extra", j.GetExtra()}, {"failed_node", j.GetFailedNode()}, {"flags", flags}, {"group", j.GetGroup()},
+		{"exit_code", exitStatus(pending, code, signal)}, {"extra", j.GetExtra()}, {"failed_node", j.GetFailedNode()}, {"flags", flags}, {"group", j.GetGroup()},
 		{"het", object{{"job_id", j.GetHetId()}, {"job_offset", given(j.GetHetOffset())}}}, {"job_id", j.GetJob()}, {"name", j.GetName()}, {"licenses", j.GetLicenses()}, {"mcs", object{{"label", ""}}},
 		{"nodes", nodes}, {"partition", j.GetPartition()}, {"hold", ""}, {"priority", number(j.GetPriority())}, {"qos", j.GetQos()}, {"qosreq", ""},
 		{"required", object{{"CPUs", j.GetReq().GetCpus()}, {"memory_per_cpu", perCPU}, {"memory_per_node", perNode}}}, {"kill_request_user", canceller}, {"restart_cnt", j.GetInstance()},

@@ -18,6 +18,7 @@ func (j Job) JSON() any {
 		states = append(states, long)
 	}
 	word, text := j.reason()
+	code, signal := j.exit()
 	description := ""
 	if text != word {
 		description = text
@@ -80,18 +81,18 @@ func (j Job) JSON() any {
 	}
 	het := number(j.GetHetId())
 	return object{
-		{"account", s.GetAccount()}, {"accrue_time", moment(j.GetAccrueUs())}, {"admin_comment", s.GetAdminComment()}, {"allocating_node", s.GetSubmitHost()},
+		{"account", s.GetAccount()}, {"accrue_time", moment(j.accrue())}, {"admin_comment", s.GetAdminComment()}, {"allocating_node", s.GetSubmitHost()},
 		{"array_job_id", array}, {"array_task_id", task}, {"array_max_tasks", number(maxTasks)}, {"array_task_string", tasks}, {"association_id", 0},
 		{"batch_features", ""}, {"batch_flag", !s.GetInteractive()}, {"batch_host", batch}, {"flags", append([]string{}, flags...)}, {"burst_buffer", ""}, {"burst_buffer_state", ""},
 		{"cluster", j.Context.Cluster}, {"cluster_features", ""}, {"command", s.GetCommand()}, {"comment", s.GetComment()}, {"container", ""}, {"container_id", ""},
 		{"contiguous", s.GetContiguous()}, {"core_spec", 0}, {"thread_spec", 32767}, {"cores_per_socket", given(s.GetCoresPerSocket())}, {"billable_tres", number(float64(j.cpus()))},
 		{"cpus_per_task", given(s.GetCpusPerTask())}, {"cpu_frequency_minimum", unset()}, {"cpu_frequency_maximum", unset()}, {"cpu_frequency_governor", unset()},
 		{"cpus_per_tres", perGPU(uint64(s.GetCpusPerGpu()))}, {"cron", ""}, {"deadline", moment(s.GetDeadlineUs())}, {"delay_boot", number(uint32(0))}, {"dependency", j.dependencies()},
-		{"derived_exit_code", exitStatus(false, 0, 0)}, {"eligible_time", moment(j.GetEligibleUs())}, {"end_time", moment(j.end())}, {"excluded_nodes", s.GetExclude()},
-		{"exit_code", exitStatus(false, j.GetExitCode(), j.GetExitSignal())}, {"extra", s.GetExtra()}, {"failed_node", ""}, {"features", s.GetConstraint()},
+		{"derived_exit_code", exitStatus(false, 0, 0)}, {"eligible_time", moment(j.eligible())}, {"end_time", moment(j.end())}, {"excluded_nodes", s.GetExclude()},
+		{"exit_code", exitStatus(false, code, signal)}, {"extra", s.GetExtra()}, {"failed_node", ""}, {"features", s.GetConstraint()},
 		{"federation_origin", ""}, {"federation_siblings_active", ""}, {"federation_siblings_viable", ""}, {"gres_detail", j.gresDetail()},
 		{"group_id", o.GetGid()}, {"group_name", o.GetGroup()}, {"het_job_id", het}, {"het_job_id_set", ""}, {"het_job_offset", number(j.GetHetOffset())},
-		{"job_id", j.GetId()}, {"job_resources", j.resources()}, {"job_size_str", list{}}, {"job_state", states}, {"last_sched_evaluation", moment(j.GetPlacedUs())},
+		{"job_id", j.GetId()}, {"job_resources", j.resources()}, {"job_size_str", list{}}, {"job_state", states}, {"last_sched_evaluation", moment(j.evaluated())},
 		{"licenses", s.GetLicenses()}, {"mail_type", mail}, {"mail_user", s.GetMailUser()}, {"max_cpus", number(uint32(0))}, {"max_nodes", number(maxNodes(s))}, {"mcs_label", ""},
 		{"memory_per_tres", perGPU(s.GetMemPerGpuMib())}, {"name", s.GetName()}, {"network", ""}, {"nodes", j.nodes()}, {"nice", s.GetNice()},
 		{"tasks_per_core", given(s.GetTasksPerCore())}, {"tasks_per_tres", given(s.GetTasksPerGpu())}, {"tasks_per_node", number(s.GetTasksPerNode())}, {"tasks_per_socket", given(s.GetTasksPerSocket())},

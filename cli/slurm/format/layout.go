@@ -29,6 +29,9 @@ func (f Fields[R]) without(name string) Fields[R] {
 	return slices.DeleteFunc(slices.Clone(f), func(field Field[R]) bool { return field.Name == name })
 }
 
+// noAll says whether ALL is no name of -O: squeue does not have it, sinfo does.
+func (f Fields[R]) noAll() bool { return f.named("JobArrayId") != nil }
+
 func (f Fields[R]) letter(c byte) *Field[R] {
 	for i := range f {
 		if f[i].Letter == c {
@@ -147,7 +150,7 @@ func (f Fields[R]) every() []column[R] {
 const defaultWidth = 20
 
 // ByName reads a format of -O: `NAME[:[.][WIDTH][SUFFIX]],…`. Without a colon a column is 20 wide; a colon without a width
-// makes it as wide as needed. ALL is every field that has a letter. Names that are not known are left out, with a note.
+// makes it as wide as needed. ALL, where there is such a name, is every field that has a letter. Names that are not known are left out, with a note.
 func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 	for _, part := range strings.Split(format, ",") {
 		name, spec, sized := strings.Cut(part, ":")
@@ -156,7 +159,7 @@ func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 			continue
 		}
 		field := f.named(name)
-		if field == nil && strings.EqualFold(name, "all") && len(l.columns)+len(f) <= maxColumns {
+		if field == nil && strings.EqualFold(name, "all") && !f.noAll() && len(l.columns)+len(f) <= maxColumns {
 			l.columns = append(l.columns, f.every()...)
 			continue
 		}

@@ -59,8 +59,9 @@ func (j Job) Record(oneLine bool, details int) string {
 	r.line("%s", account)
 	long, _ := j.stateWords()
 	_, reason := j.reason()
+	code, signal := j.exit()
 	r.line("JobState=%s Reason=%s Dependency=%s", long, strings.ReplaceAll(reason, " ", "_"), null(j.dependencies()))
-	r.line("Requeue=%s Restarts=%d BatchFlag=%s Reboot=%s ExitCode=%d:%d", bit(s.GetRequeue() != events.Choice_CHOICE_NO), j.GetRestarts(), bit(!s.GetInteractive()), bit(s.GetReboot()), j.GetExitCode(), j.GetExitSignal())
+	r.line("Requeue=%s Restarts=%d BatchFlag=%s Reboot=%s ExitCode=%d:%d", bit(s.GetRequeue() != events.Choice_CHOICE_NO), j.GetRestarts(), bit(!s.GetInteractive()), bit(s.GetReboot()), code, signal)
 	if details > 0 {
 		r.line("DerivedExitCode=0:0")
 	}
@@ -69,23 +70,29 @@ func (j Job) Record(oneLine bool, details int) string {
 		timeMin = limitText(n, Long)
 	}
 	r.line("RunTime=%s TimeLimit=%s TimeMin=%s", Long(j.elapsed()), limitText(j.limit(), Long), timeMin)
-	r.line("SubmitTime=%s EligibleTime=%s", c.Clock.Time(j.GetSubmitUs(), "Unknown"), c.Clock.Time(j.GetEligibleUs(), "Unknown"))
-	r.line("AccrueTime=%s", c.Clock.Time(j.GetAccrueUs(), "Unknown"))
+	r.line("SubmitTime=%s EligibleTime=%s", c.Clock.Time(j.GetSubmitUs(), "Unknown"), c.Clock.Time(j.eligible(), "Unknown"))
+	r.line("AccrueTime=%s", c.Clock.Time(j.accrue(), "Unknown"))
 	r.line("StartTime=%s EndTime=%s Deadline=%s", c.Clock.Time(j.start(), "Unknown"), c.Clock.Time(j.end(), "Unknown"), c.Clock.Time(s.GetDeadlineUs(), "N/A"))
-	if start := j.GetStartUs(); start != 0 && !j.pending() {
+	if start := j.start(); start != 0 && !j.pending() {
 		r.line("PreemptEligibleTime=%s PreemptTime=None", c.Clock.Time(start, "None"))
 	}
-	scheduler, evaluated := "Main", j.GetPlacedUs()
-	if j.GetBackfilled() {
+	scheduler, planned := "Main", ""
+	if j.pending() {
+		planned = j.Outcome.GetNodes()
+	}
+	switch {
+	case planned != "":
+		scheduler = "Backfill:*" // it was looked at, and is to be looked at again
+	case j.GetBackfilled():
 		scheduler = "Backfill"
 	}
-	if evaluated == 0 {
-		evaluated = j.GetSubmitUs()
-	}
-	r.line("SuspendTime=%s SecsPreSuspend=%d LastSchedEval=%s Scheduler=%s", c.Clock.Time(j.GetSuspendedUs(), "None"), j.GetSuspendedTotalUs()/1e6, c.Clock.Time(evaluated, "Unknown"), scheduler)
+	r.line("SuspendTime=%s SecsPreSuspend=%d LastSchedEval=%s Scheduler=%s", c.Clock.Time(j.GetSuspendedUs(), "None"), j.GetSuspendedTotalUs()/1e6, c.Clock.Time(j.evaluated(), "Unknown"), scheduler)
 	r.line("Partition=%s AllocNode:Sid=%s:0", j.partition(), orNA(s.GetSubmitHost()))
 	r.line("ReqNodeList=%s ExcNodeList=%s", null(s.GetNodeList()), null(s.GetExclude()))
-	r.line("NodeList=%s", j.nodes())
+	if planned != "" {
+		planned = " SchedNodeList=" + planned
+	}
+	r.line("NodeList=%s%s", j.nodes(), planned)
 	if host := j.GetAllocation().FirstNode(); host != "" && !j.pending() {
 		r.line("BatchHost=%s", host)
 	}
@@ -93,7 +100,11 @@ func (j Job) Record(oneLine bool, details int) string {
 	if j.pending() && s.GetMinNodes() > 0 {
 		nodes = fmt.Sprintf("%d-%d", s.GetMinNodes(), max(s.GetMaxNodes(), s.GetMinNodes()))
 	}
-	r.line("NumNodes=%s NumCPUs=%d NumTasks=%d CPUs/Task=%d ReqB:S:C:T=0:%s:%s:%s", nodes, j.cpus(), numTasks(s), max(s.GetCpusPerTask(), 1),
+	tasks := u32(numTasks(s))
+	if j.GetStartUs() == 0 && j.GetState().Final() {
+		tasks = "N/A"
+	}
+	r.line("NumNodes=%s NumCPUs=%d NumTasks=%s CPUs/Task=%d ReqB:S:C:T=0:%s:%s:%s", nodes, j.cpus(), tasks, max(s.GetCpusPerTask(), 1),
 		zero(strings.TrimSuffix(count(s.GetSocketsPerNode()), "*")), count(s.GetCoresPerSocket()), count(s.GetThreadsPerCore()))
 	if c.Release >= 2302 {
 		waiting := j

@@ -369,7 +369,17 @@ func (a Account) exitCode() string {
 		}
 		return fmt.Sprintf("%d:%d", a.Step.GetExitCode(), a.Step.GetExitSignal())
 	}
-	return fmt.Sprintf("%d:%d", a.Job.GetExitCode(), a.Job.GetExitSignal())
+	code, signal := a.ended()
+	return fmt.Sprintf("%d:%d", code, signal)
+}
+
+// ended is the exit status of a job. Accounting writes down the end of one that was stopped when it orders that, before there is one.
+func (a Account) ended() (code, signal uint32) {
+	switch a.Job.GetState() {
+	case events.JobState_CANCELLED, events.JobState_TIMEOUT, events.JobState_NODE_FAIL, events.JobState_PREEMPTED, events.JobState_DEADLINE:
+		return 0, 0
+	}
+	return a.Job.GetExitCode(), a.Job.GetExitSignal()
 }
 
 func (a Account) label(raw bool) string {

@@ -64,13 +64,19 @@ func SqueueFieldsOf(r slurm.Release) Fields[Job] {
 	if r >= 2511 {
 		return SqueueFields
 	}
-	return append(SqueueFields.without("SLUID"), Field[Job]{Letter: 's', Value: fixedText[Job]("")}) // a letter that has lost its meaning
+	fields := append(SqueueFields.without("SLUID"), Field[Job]{Letter: 's', Value: fixedText[Job]("")}) // a letter that has lost its meaning
+	if r < 2302 { // it had the letter only
+		exclude := *fields.letter('x')
+		exclude.Name = ""
+		fields = append(fields.without("ExcNodes"), exclude)
+	}
+	return fields
 }
 
 // SqueueFields is everything squeue can print of a job. What is not built prints what Slurm prints when it is not used.
 var SqueueFields = Fields[Job]{
 	{'a', "Account", "ACCOUNT", specText((*events.JobSpec).GetAccount), nil},
-	{0, "AccrueTime", "ACCRUE_TIME", timeOf(func(j Job) int64 { return j.GetAccrueUs() }), nil},
+	{0, "AccrueTime", "ACCRUE_TIME", timeOf(Job.accrue), nil},
 	{0, "admin_comment", "ADMIN_COMMENT", specText((*events.JobSpec).GetAdminComment), nil},
 	{0, "AllocNodes", "ALLOC_NODES", func(j Job) string { return orNA(j.GetSpec().GetSubmitHost()) }, nil},
 	{0, "AllocSID", "ALLOC_SID", fixedText[Job]("0"), nil},
@@ -115,11 +121,11 @@ var SqueueFields = Fields[Job]{
 	{0, "DelayBoot", "DELAY_BOOT", fixedText[Job]("0:00"), nil},
 	{'E', "Dependency", "DEPENDENCY", func(j Job) string { return null(j.dependencies()) }, nil},
 	{0, "DerivedEC", "DERIVED_EC", fixedText[Job]("0"), nil},
-	{0, "EligibleTime", "ELIGIBLE_TIME", timeOf(func(j Job) int64 { return j.GetEligibleUs() }), nil},
+	{0, "EligibleTime", "ELIGIBLE_TIME", timeOf(Job.eligible), nil},
 	{'e', "EndTime", "END_TIME", timeOf(Job.end), func(j Job) int64 { return j.end() / 1e6 }},
 	{'x', "ExcNodes", "EXC_NODES", func(j Job) string { return j.GetSpec().GetExclude() }, nil},
 	{0, "Exclusive", "EXCLUSIVE", func(j Job) string { return bit(j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE) }, nil},
-	{0, "exit_code", "EXIT_CODE", func(j Job) string { return u32(j.GetExitCode()<<8 | j.GetExitSignal()) }, nil},
+	{0, "exit_code", "EXIT_CODE", func(j Job) string { code, signal := j.exit(); return u32(code<<8 | signal) }, nil},
 	{'f', "Feature", "FEATURES", specText((*events.JobSpec).GetConstraint), nil},
 	{'b', "tres-per-node", "TRES_PER_NODE", func(j Job) string { return orNA(j.tresPer(events.Scope_PER_NODE)) }, nil},
 	{0, "Gres", "TRES_PER_NODE", func(j Job) string { return orNA(j.tresPer(events.Scope_PER_NODE)) }, nil},
@@ -133,7 +139,7 @@ var SqueueFields = Fields[Job]{
 	{0, "PackJobOffset", "HET_JOB_OFFSET", hetOffset, nil},
 	{'i', "JobArrayId", "JOBID", Job.Label, idOrder},
 	{'A', "JobId", "JOBID", func(j Job) string { return u32(j.GetId()) }, func(j Job) int64 { return int64(j.GetId()) }},
-	{0, "LastSchedEval", "LAST_SCHED_EVAL", timeOf(func(j Job) int64 { return j.GetPlacedUs() }), nil},
+	{0, "LastSchedEval", "LAST_SCHED_EVAL", timeOf(Job.evaluated), nil},
 	{'W', "Licenses", "LICENSES", specText((*events.JobSpec).GetLicenses), nil},
 	{0, "LicensesAlloc", "LICENSES_ALLOC", fixedText[Job]("(null)"), nil},
 	{0, "MaxCPUs", "MAX_CPUS", func(j Job) string { return fmt.Sprint(j.cpus()) }, nil},
@@ -180,13 +186,10 @@ var SqueueFields = Fields[Job]{
 	{'q', "QOS", "QOS", specText((*events.JobSpec).GetQos), nil},
 	{'r', "Reason", "REASON", func(j Job) string { _, text := j.reason(); return text }, nil},
 	{'R', "ReasonList", "NODELIST(REASON)", func(j Job) string {
-		if nodes := j.nodes(); nodes != "" && !j.pending() {
-			return nodes
+		if !j.shownReason() {
+			return j.nodes()
 		}
 		_, text := j.reason()
-		if !j.pending() && text == "None" {
-			return ""
-		}
 		return "(" + text + ")"
 	}, nil},
 	{0, "Reboot", "REBOOT", fixedText[Job]("0"), nil},

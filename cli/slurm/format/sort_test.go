@@ -1,0 +1,124 @@
+package format
+
+import (
+	"strings"
+	"testing"
+
+	"stint/cli/slurm"
+	"stint/events"
+	"stint/projections"
+)
+
+// queueOf is a queue in which jobs were submitted among the starts of an array's tasks: array 10 throttled to one task at a time.
+func queueOf() []Job {
+	at := func(s int64) int64 { return (1700000000 + s) * 1e6 }
+	task := func(id, n uint32, start int64) *projections.Job {
+		return &projections.Job{Id: id, ArrayId: 10, ArrayTask: n, HasTask: true, State: events.JobState_RUNNING, StartUs: at(start)}
+	}
+	waits := func(id uint32) *projections.Job {
+		return &projections.Job{Id: id, State: events.JobState_PENDING, Spec: &events.JobSpec{}}
+	}
+	begins := func(id uint32, s int64) *projections.Job {
+		j := waits(id)
+		j.BeginUs = at(s)
+		return j
+	}
+	jobs := []*projections.Job{
+		{Id: 10, ArrayId: 10, State: events.JobState_PENDING, Pending: []uint64{0b11000}},
+		task(12, 0, 1), task(14, 1, 1), task(15, 2, 1), waits(11), begins(13, 5000), waits(16), waits(17), begins(18, 9000),
+	}
+	var views []*projections.JobView
+	for _, j := range jobs {
+		if j.Spec == nil {
+			j.Spec = &events.JobSpec{}
+		}
+		views = append(views, &projections.JobView{Job: j})
+	}
+	c := testContext(slurm.Release2605)
+	c.Clock.Now = c.Clock.Now.AddDate(-10, 0, 0)
+	return Jobs(views, c, false)
+}
+
+func labels(rows []Job) string {
+	var out []string
+	for _, r := range rows {
+		out = append(out, r.Label())
+	}
+	return strings.Join(out, " ")
+}
+
+// The orders of equal rows were observed on Slurm 22.05.8.
+func TestOrderOfEqualRows(t *testing.T) {
+	for _, c := range []struct {
+		name, sort string
+		one        bool
+		want       string
+	}{
+		{"the controller's list", "", false, "10_0 11 10_1 13 10_2 10_[3-4] 16 17 18"},
+		{"equal in everything", "u", false, "18 13 10_0 10_1 10_2 17 16 10_[3-4] 11"},
+		{"turned round, they are equal still", "-u", false, "18 13 10_0 10_1 10_2 17 16 10_[3-4] 11"},
+		{"starts that are not known come last", "S", false, "10_0 10_1 10_2 13 18 11 10_[3-4] 16 17"},
+		{"either way", "-S", false, "18 13 10_0 10_1 10_2 11 10_[3-4] 16 17"},
+		{"no nodes are the last of nodes", "N", false, "11 10_[3-4] 16 17 10_2 10_1 10_0 13 18"},
+		{"and the first", "-N", false, "18 13 10_0 10_1 10_2 17 16 10_[3-4] 11"},
+		{"states", "t", false, "18 13 17 16 10_[3-4] 11 10_0 10_1 10_2"},
+	} {
+		rows := queueOf()
+		if c.sort == "" {
+			AsListed(rows, c.one)
+		} else {
+			AsLoaded(rows, c.one)
+			s, notes, err := SqueueFields.Sort(c.sort, JobSort)
+			if err != nil || len(notes) > 0 {
+				t.Fatal(err, notes)
+			}
+			s.Rows(rows)
+		}
+		if got := labels(rows); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	array := queueOf()[:4]
+	AsListed(array, true)
+	if got := labels(array); got != "10_[3-4] 10_2 10_1 10_0" {
+		t.Errorf("one array: %s", got)
+	}
+	if got := labels(Expanded(array[:2])); got != "10_3 10_4 10_2" {
+		t.Errorf("expanded: %s", got)
+	}
+	for _, letter := range "aAEFkKoqrRswWxXyYZ" {
+		if _, _, err := SqueueFields.Sort(string(letter), JobSort); err == nil {
+			t.Errorf("-S %c was accepted", letter)
+		}
+	}
+	if _, notes, err := SqueueFields.Sort("b,i", JobSort); err != nil || len(notes) != 1 {
+		t.Errorf("-S b: %v %v", notes, err)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	old, new := testContext(slurm.Release2205), testContext(slurm.Release2605)
+	for _, c := range []struct {
+		job     *projections.Job
+		outcome *projections.Outcome
+		context *Context
+		want    string // %r, then %R
+	}{
+		{&projections.Job{State: events.JobState_FAILED, Reason: events.Reason_RAISED_SIGNAL, ExitSignal: 9}, nil, old, "JobLaunchFailure|(JobLaunchFailure)"},
+		{&projections.Job{State: events.JobState_FAILED, Reason: events.Reason_RAISED_SIGNAL, ExitSignal: 9}, nil, new, "RaisedSignal:9(Killed)|(RaisedSignal:9(Killed))"},
+		{&projections.Job{State: events.JobState_FAILED, Reason: events.Reason_NON_ZERO_EXIT_CODE, ExitCode: 1}, nil, new, "NonZeroExitCode|(NonZeroExitCode)"},
+		{&projections.Job{State: events.JobState_TIMEOUT, Reason: events.Reason_TIME_LIMIT, StartUs: 1}, nil, new, "TimeLimit|(TimeLimit)"},
+		{&projections.Job{State: events.JobState_CANCELLED, Hold: events.HoldKind_HELD_USER}, nil, old, "JobHeldUser|"},
+		{&projections.Job{State: events.JobState_CANCELLED, Hold: events.HoldKind_HELD_ADMIN}, nil, old, "JobHeldAdmin|"},
+		{&projections.Job{State: events.JobState_COMPLETED, StartUs: 1}, nil, old, "None|"},
+		{&projections.Job{State: events.JobState_PENDING}, &projections.Outcome{Reason: events.Reason_REQ_NODE_NOT_AVAIL, Text: "UnavailableNodes:n1"}, old, nodesMissing + "|(" + nodesMissing + ")"},
+		{&projections.Job{State: events.JobState_PENDING, Spec: &events.JobSpec{NodeList: "n1"}}, &projections.Outcome{Reason: events.Reason_REQ_NODE_NOT_AVAIL, Text: "UnavailableNodes:n1"}, old,
+			"ReqNodeNotAvail, UnavailableNodes:n1|(ReqNodeNotAvail, UnavailableNodes:n1)"},
+		{&projections.Job{State: events.JobState_PENDING}, nil, old, "None|(None)"},
+	} {
+		j := Job{Job: c.job, Outcome: c.outcome, Context: c.context, Task: -1}
+		if got := SqueueFields.letter('r').Value(j) + "|" + SqueueFields.letter('R').Value(j); got != c.want {
+			t.Errorf("%s: %s, want %s", c.job, got, c.want)
+		}
+	}
+}
