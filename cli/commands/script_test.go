@@ -217,7 +217,7 @@ func (h *host) run(uid uint32, environ []string, stdin, name string, args ...str
 		}()
 		return Run(name, args, w)
 	}()
-	out := marked("", stdout.String()) + marked("! ", strings.ReplaceAll(stderr.String(), h.dir, "DIR"))
+	out := marked("", strings.ReplaceAll(stdout.String(), h.dir, "DIR")) + marked("! ", strings.ReplaceAll(stderr.String(), h.dir, "DIR"))
 	switch code {
 	case 0:
 	case 999:
