@@ -5069,6 +5069,7 @@ func (x *Resumed) GetRun() uint32 {
 	return 0
 }
 
+// NodeChanged: own says that nobody gave the order: the leader itself takes a node out of service.
 type NodeChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -5076,6 +5077,7 @@ type NodeChanged struct {
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	ByUid         uint32                 `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
 	Change        *UpdateNode            `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`
+	Own           bool                   `protobuf:"varint,6,opt,name=own,proto3" json:"own,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5143,6 +5145,13 @@ func (x *NodeChanged) GetChange() *UpdateNode {
 		return x.Change
 	}
 	return nil
+}
+
+func (x *NodeChanged) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
 }
 
 type NodeLost struct {
@@ -8050,13 +8059,14 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\"-\n" +
 	"\aResumed\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\"\xb1\x01\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\"\xc3\x01\n" +
 	"\vNodeChanged\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x17.stint.events.NodeOrderR\x05order\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x15\n" +
 	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\x120\n" +
-	"\x06change\x18\x05 \x01(\v2\x18.stint.events.UpdateNodeR\x06change\"6\n" +
+	"\x06change\x18\x05 \x01(\v2\x18.stint.events.UpdateNodeR\x06change\x12\x10\n" +
+	"\x03own\x18\x06 \x01(\bR\x03own\"6\n" +
 	"\bNodeLost\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\"\n" +

@@ -1424,6 +1424,7 @@ func (m *NodeChanged) CloneVT() *NodeChanged {
 	r.Reason = m.Reason
 	r.ByUid = m.ByUid
 	r.Change = m.Change.CloneVT()
+	r.Own = m.Own
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -4467,6 +4468,9 @@ func (this *NodeChanged) EqualVT(that *NodeChanged) bool {
 		return false
 	}
 	if !this.Change.EqualVT(that.Change) {
+		return false
+	}
+	if this.Own != that.Own {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -9755,6 +9759,16 @@ func (m *NodeChanged) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Own {
+		i--
+		if m.Own {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
 	if m.Change != nil {
 		size, err := m.Change.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -13814,6 +13828,9 @@ func (m *NodeChanged) SizeVT() (n int) {
 	if m.Change != nil {
 		l = m.Change.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Own {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -25313,6 +25330,26 @@ func (m *NodeChanged) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Own", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Own = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -219,7 +219,7 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 	}
 	l.cause = false
 	c.watch.begin("cycle")
-	facts, outcomes, next, err := c.pass(cycle.Input{Now: now, Budget: c.cfg.Budget, Observed: observed, Memory: c.memory})
+	facts, outcomes, next, err := c.pass(cycle.Input{Now: now, Budget: c.cfg.Budget, Observed: observed, Memory: c.memory, Failed: c.failedOn})
 	took := c.watch.end()
 	if err != nil {
 		c.log.Error("a pass failed; nothing is decided for a while", "basis", c.state.Seq(), "error", err)
@@ -257,6 +257,12 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 	l.pending = l.pending[1:]
 	c.append(ctx, m, "cycle")
 	return time.Second
+}
+
+// failedOn writes down that a pass failed on a job, with the stack, which is what it can be mended by. The pass is made again; if it
+// fails on the job for good, the job is held.
+func (c *Controller) failedOn(job uint32, panicked any) {
+	c.log.Error("a pass failed on a job, and is made again", "job", job, "basis", c.state.Seq(), "error", panicked, "stack", string(debug.Stack()))
 }
 
 // restAfter is how long nothing is decided after a pass that failed: the same state would fail again, and answering goes on.

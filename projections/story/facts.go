@@ -39,7 +39,7 @@ func (t *teller) fact(i int, f *events.Fact) {
 	case *events.Fact_Ended:
 		t.ended(i, f.Ended)
 	case *events.Fact_Held:
-		t.ofTasks(i, f.Held.Job, f.Held.HasTasks, f.Held.Tasks, "held", "held", join(join(holdText(f.Held.Kind), reasonText(f.Held.Reason)), f.Held.Text))
+		t.ofTasks(i, f.Held.Job, f.Held.HasTasks, f.Held.Tasks, "held", "held", join(heldText(f.Held.Kind, f.Held.Reason), f.Held.Text))
 	case *events.Fact_Released:
 		t.ofTasks(i, f.Released.Job, f.Released.HasTasks, f.Released.Tasks, "released", fmt.Sprintf("released with priority %d", f.Released.Priority), "")
 	case *events.Fact_Updated:
@@ -50,7 +50,7 @@ func (t *teller) fact(i int, f *events.Fact) {
 		if r.BeginUs != 0 {
 			what += ", not before " + clock(r.BeginUs)
 		}
-		t.job(i, r.Job, "requeued", leader, what, join(reasonText(r.Reason), holdText(r.Hold)))
+		t.job(i, r.Job, "requeued", leader, what, heldText(r.Hold, r.Reason))
 	case *events.Fact_Signalled:
 		s := f.Signalled
 		what := fmt.Sprintf("signal %d to run %d", s.Signal, s.Run)
@@ -64,7 +64,11 @@ func (t *teller) fact(i int, f *events.Fact) {
 		t.job(i, f.Resumed.Job, "resumed", leader, fmt.Sprintf("run %d goes on", f.Resumed.Run), "")
 	case *events.Fact_NodeChanged:
 		n := f.NodeChanged
-		t.node(i, n.Node, "node-changed", leader, nodeOrder(n.Order)+" "+n.Node, join(n.Reason, "by "+t.names.User(n.ByUid)))
+		by := "by " + t.names.User(n.ByUid)
+		if n.Own {
+			by = ""
+		}
+		t.node(i, n.Node, "node-changed", leader, nodeOrder(n.Order)+" "+n.Node, join(n.Reason, by))
 	case *events.Fact_NodeLost:
 		t.node(i, f.NodeLost.Node, "node-lost", leader, f.NodeLost.Node+" is lost", f.NodeLost.Reason)
 	case *events.Fact_NodeReturned:

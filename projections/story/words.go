@@ -68,6 +68,14 @@ func holdText(h events.HoldKind) string {
 	return ""
 }
 
+// heldText is who holds a job and why, or why it is in the queue again.
+func heldText(h events.HoldKind, r events.Reason) string {
+	if h == events.HoldKind_HELD_ADMIN && r != events.Reason_NONE && r != events.Reason_JOB_HELD_ADMIN {
+		return join(reasonText(r), "held until an administrator releases it")
+	}
+	return join(reasonText(r), holdText(h))
+}
+
 func reasonText(r events.Reason) string {
 	if r == events.Reason_NONE {
 		return ""

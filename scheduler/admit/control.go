@@ -273,7 +273,11 @@ func (d *Desk) release(m *events.Select) []*events.Fact {
 		case !p.job.Waits():
 			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d has started; only waiting jobs can be released", p.job.Id))
 		case p.job.Hold == events.HoldKind_HELD_ADMIN && !d.admin():
-			a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d is held by an administrator, who has to release it", p.job.Id))
+			by := "by an administrator, who"
+			if r := p.job.Reason; r != events.Reason_NONE && r != events.Reason_JOB_HELD_ADMIN {
+				by = "(" + r.Word() + "), and an administrator"
+			}
+			a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d is held %s has to release it", p.job.Id, by))
 		case p.job.Hold == events.HoldKind_NOT_HELD:
 			a.touched++
 		default:

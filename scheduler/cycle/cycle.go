@@ -15,6 +15,8 @@
 //  7. jobs start, by rank, with EASY backfill: of each partition the first job that cannot start gets a reservation, and
 //     those behind it start if they do not delay it.
 //
+// A job that the code of the last two steps fails on (it panics) is held, and the pass is made again without it: see isolate.
+//
 // Whoever runs passes runs another whenever the fold has changed, its own facts included, and at the time a pass names.
 package cycle
 
@@ -40,6 +42,9 @@ type Input struct {
 	Observed *events.Observed // nodes that fell silent or came back; may be nil
 	Priority rank.Function    // nil: rank.Basic
 	Memory   *Memory          // nil: none
+
+	// Failed is told of a job that a pass failed on and what the panic said, while its stack can still be seen; nil: nobody is.
+	Failed func(job uint32, panicked any)
 }
 
 // Memory is what passes keep for the next one to be quicker. It is a cache: losing it changes nothing but time. One
@@ -71,6 +76,9 @@ type pass struct {
 	basis    uint64
 	ends     []place.End
 	runs     []run
+	turn     uint32      // the job whose turn it is in the queue; 0: none's
+	placing  bool        // it is being placed: its request could be read
+	broken   []breakdown // what earlier tries at this pass failed on
 	queue    rank.Queue
 	queued   []*waiting // by Tag of the queue's entries
 	watch    *watch     // nil: no job is watched
@@ -80,8 +88,7 @@ type pass struct {
 // that did not change is the last pass's, the same pointer, with the basis it was first found at); and
 // when to run again at the latest though nothing happens (microseconds; 0: not before something does). It does not change c.
 func Run(c *projections.Cluster, in Input) (facts []*events.Fact, outcomes []*projections.Outcome, next int64) {
-	p := newPass(c, in)
-	p.decide()
+	p := isolate(func() *pass { return newPass(c, in) })
 	return p.facts, p.outcomes, p.next
 }
 

@@ -63,12 +63,14 @@ type standing struct {
 
 // decideOn makes a pass in which facts are taken to have been decided already, and says what it found of one job.
 func decideOn(c *projections.Cluster, in Input, suppose []*events.Fact, job uint32) *watch {
-	p := newPass(c, in)
-	p.watch = &watch{job: job}
-	for _, f := range suppose {
-		p.c.Try(p.now, f)
-	}
-	p.decide()
+	p := isolate(func() *pass {
+		p := newPass(c, in)
+		p.watch = &watch{job: job}
+		for _, f := range suppose {
+			p.c.Try(p.now, f)
+		}
+		return p
+	})
 	for _, f := range p.facts {
 		if pl := f.GetPlaced(); pl.GetJob() == job && p.watch.placed == nil {
 			p.watch.placed = pl

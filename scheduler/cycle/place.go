@@ -48,9 +48,12 @@ func (p *pass) place() {
 		trouble: map[failure]trouble{}, several: map[uint32]*telling{},
 	}
 	p.holdings()
+	s.placing = true
 	for i := range entries {
+		s.turn = s.queued[entries[i].Tag].job.Id
 		s.try(&entries[i])
 	}
+	s.turn, s.placing = 0, false
 	s.tellSeveral()
 	p.settleOutcomes()
 }

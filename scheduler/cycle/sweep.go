@@ -21,6 +21,15 @@ func (p *pass) sweep() {
 	p.outcomes = make([]*projections.Outcome, 0, n)
 	p.c.EachPending(func(j *projections.Job) bool {
 		w := cache.of(p.c, j)
+		p.turn = j.Id
+		switch b := p.breakdownOf(j.Id, nil); {
+		case b != nil:
+			over = append(over, p.setAside(w, b))
+			return true
+		case j.Hold != events.HoldKind_NOT_HELD && j.Reason == events.Reason_SYSTEM_FAILURE:
+			p.wait(w, j.Reason, j.ReasonText)
+			return true
+		}
 		if !w.plain {
 			if f := p.neverStarts(j, killAll); f != nil {
 				over = append(over, f)
@@ -39,6 +48,10 @@ func (p *pass) sweep() {
 		}
 		if w.q == nil && w.problem == nil {
 			w.q, w.problem = p.mem.shapes.Of(j.Spec)
+		}
+		if b := p.breakdownOf(j.Id, w.q); b != nil {
+			over = append(over, p.setAside(w, b))
+			return true
 		}
 		switch {
 		case w.problem != nil:
@@ -59,6 +72,7 @@ func (p *pass) sweep() {
 		}
 		return true
 	})
+	p.turn = 0
 	cache.end()
 	for _, f := range over {
 		p.say(f)

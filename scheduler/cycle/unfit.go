@@ -21,7 +21,7 @@ func (p *pass) drainUnfit() {
 	})
 	for _, n := range unfit {
 		p.say(&events.Fact{Kind: &events.Fact_NodeChanged{NodeChanged: &events.NodeChanged{
-			Node: n.Name, Order: events.NodeOrder_NODE_DRAIN, Reason: sentence(n.Unfit),
+			Node: n.Name, Order: events.NodeOrder_NODE_DRAIN, Reason: sentence(n.Unfit), Own: true,
 		}}})
 	}
 }

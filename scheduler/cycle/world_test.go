@@ -6,6 +6,7 @@ import (
 
 	"stint/events"
 	"stint/projections"
+	"stint/scheduler/rank"
 )
 
 // world is a log and its fold, written by hand: what agents, executors and a leader append.
@@ -18,6 +19,7 @@ type world struct {
 	nonce uint64
 	nodeN map[string]uint64
 	mem   *Memory
+	order rank.Function
 	last  struct {
 		facts    []*events.Fact
 		outcomes []*projections.Outcome
@@ -119,7 +121,7 @@ func (w *world) pass() {
 func (w *world) passWith(o *events.Observed) {
 	w.t.Helper()
 	before := w.c.Hash()
-	facts, outcomes, next := Run(w.c, Input{Now: w.now, Observed: o, Memory: w.mem})
+	facts, outcomes, next := Run(w.c, Input{Now: w.now, Observed: o, Memory: w.mem, Priority: w.order})
 	if w.c.Hash() != before {
 		w.t.Fatal("deciding changed the state")
 	}
