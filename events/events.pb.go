@@ -2137,6 +2137,11 @@ type JobSpec struct {
 	DependencyText          string                 `protobuf:"bytes,90,opt,name=dependency_text,json=dependencyText,proto3" json:"dependency_text,omitempty"` // as given
 	Switches                string                 `protobuf:"bytes,91,opt,name=switches,proto3" json:"switches,omitempty"`
 	TresPerTask             []string               `protobuf:"bytes,92,rep,name=tres_per_task,json=tresPerTask,proto3" json:"tres_per_task,omitempty"`
+	Prefer                  string                 `protobuf:"bytes,110,opt,name=prefer,proto3" json:"prefer,omitempty"`                         // features the nodes should have, if such nodes are free
+	SpreadJob               bool                   `protobuf:"varint,111,opt,name=spread_job,json=spreadJob,proto3" json:"spread_job,omitempty"` // on as many nodes as there are for it
+	UseMinNodes             bool                   `protobuf:"varint,112,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"`
+	TresBind                string                 `protobuf:"bytes,113,opt,name=tres_bind,json=tresBind,proto3" json:"tres_bind,omitempty"` // gpu:closest …, for the job's steps
+	AcctgFreq               string                 `protobuf:"bytes,114,opt,name=acctg_freq,json=acctgFreq,proto3" json:"acctg_freq,omitempty"`
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -2722,6 +2727,41 @@ func (x *JobSpec) GetTresPerTask() []string {
 		return x.TresPerTask
 	}
 	return nil
+}
+
+func (x *JobSpec) GetPrefer() string {
+	if x != nil {
+		return x.Prefer
+	}
+	return ""
+}
+
+func (x *JobSpec) GetSpreadJob() bool {
+	if x != nil {
+		return x.SpreadJob
+	}
+	return false
+}
+
+func (x *JobSpec) GetUseMinNodes() bool {
+	if x != nil {
+		return x.UseMinNodes
+	}
+	return false
+}
+
+func (x *JobSpec) GetTresBind() string {
+	if x != nil {
+		return x.TresBind
+	}
+	return ""
+}
+
+func (x *JobSpec) GetAcctgFreq() string {
+	if x != nil {
+		return x.AcctgFreq
+	}
+	return ""
 }
 
 // Gres: count of a generic resource, counted per node, per task, per socket or for the whole job.
@@ -4275,6 +4315,7 @@ type Placed struct {
 	LimitS        uint32                 `protobuf:"varint,6,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // time limit in force; 0xffffffff: none
 	Backfilled    bool                   `protobuf:"varint,7,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
 	Partition     string                 `protobuf:"bytes,8,opt,name=partition,proto3" json:"partition,omitempty"` // the one it was placed in
+	Licenses      string                 `protobuf:"bytes,20,opt,name=licenses,proto3" json:"licenses,omitempty"`  // NAME:COUNT, where the job had a choice of licences
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4361,6 +4402,13 @@ func (x *Placed) GetBackfilled() bool {
 func (x *Placed) GetPartition() string {
 	if x != nil {
 		return x.Partition
+	}
+	return ""
+}
+
+func (x *Placed) GetLicenses() string {
+	if x != nil {
+		return x.Licenses
 	}
 	return ""
 }
@@ -6571,6 +6619,7 @@ type Config struct {
 	MailProg             string                 `protobuf:"bytes,42,opt,name=mail_prog,json=mailProg,proto3" json:"mail_prog,omitempty"`
 	PropagateNone        bool                   `protobuf:"varint,43,opt,name=propagate_none,json=propagateNone,proto3" json:"propagate_none,omitempty"`
 	MaxBatchRequeue      uint32                 `protobuf:"varint,44,opt,name=max_batch_requeue,json=maxBatchRequeue,proto3" json:"max_batch_requeue,omitempty"` // launches in a row that nodes may fail before the job is held; 0: 5
+	Licenses             []*LicenseDef          `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -6892,6 +6941,65 @@ func (x *Config) GetMaxBatchRequeue() uint32 {
 	return 0
 }
 
+func (x *Config) GetLicenses() []*LicenseDef {
+	if x != nil {
+		return x.Licenses
+	}
+	return nil
+}
+
+type LicenseDef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LicenseDef) Reset() {
+	*x = LicenseDef{}
+	mi := &file_events_events_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LicenseDef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LicenseDef) ProtoMessage() {}
+
+func (x *LicenseDef) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
+func (*LicenseDef) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *LicenseDef) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LicenseDef) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type Setting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -6902,7 +7010,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6914,7 +7022,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6927,7 +7035,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Setting) GetKey() string {
@@ -6961,7 +7069,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6973,7 +7081,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6986,7 +7094,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -7079,7 +7187,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7091,7 +7199,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7104,7 +7212,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -7254,7 +7362,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7266,7 +7374,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7279,7 +7387,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GresDef) GetName() string {
@@ -7364,7 +7472,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7376,7 +7484,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7389,7 +7497,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -7767,7 +7875,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\t_featuresB\n" +
 	"\n" +
 	"\b_commentB\t\n" +
-	"\a_weight\"\xfd\x14\n" +
+	"\a_weight\"\x94\x16\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -7864,7 +7972,14 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06reboot\x18Y \x01(\bR\x06reboot\x12'\n" +
 	"\x0fdependency_text\x18Z \x01(\tR\x0edependencyText\x12\x1a\n" +
 	"\bswitches\x18[ \x01(\tR\bswitches\x12\"\n" +
-	"\rtres_per_task\x18\\ \x03(\tR\vtresPerTask\"o\n" +
+	"\rtres_per_task\x18\\ \x03(\tR\vtresPerTask\x12\x16\n" +
+	"\x06prefer\x18n \x01(\tR\x06prefer\x12\x1d\n" +
+	"\n" +
+	"spread_job\x18o \x01(\bR\tspreadJob\x12\"\n" +
+	"\ruse_min_nodes\x18p \x01(\bR\vuseMinNodes\x12\x1b\n" +
+	"\ttres_bind\x18q \x01(\tR\btresBind\x12\x1d\n" +
+	"\n" +
+	"acctg_freq\x18r \x01(\tR\tacctgFreq\"o\n" +
 	"\x04Gres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -7986,7 +8101,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tGresShare\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\x04R\x03ids\"\xec\x01\n" +
+	"\x03ids\x18\x03 \x03(\x04R\x03ids\"\x88\x02\n" +
 	"\x06Placed\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\rR\x04task\x12\x19\n" +
@@ -7999,7 +8114,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"backfilled\x18\a \x01(\bR\n" +
 	"backfilled\x12\x1c\n" +
-	"\tpartition\x18\b \x01(\tR\tpartition\"\xc9\x01\n" +
+	"\tpartition\x18\b \x01(\tR\tpartition\x12\x1a\n" +
+	"\blicenses\x18\x14 \x01(\tR\blicenses\"\xc9\x01\n" +
 	"\bStopping\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12-\n" +
@@ -8191,7 +8307,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xca\f\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\x80\r\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -8243,7 +8359,12 @@ const file_events_events_proto_rawDesc = "" +
 	"\x0edefault_time_s\x18) \x01(\rR\fdefaultTimeS\x12\x1b\n" +
 	"\tmail_prog\x18* \x01(\tR\bmailProg\x12%\n" +
 	"\x0epropagate_none\x18+ \x01(\bR\rpropagateNone\x12*\n" +
-	"\x11max_batch_requeue\x18, \x01(\rR\x0fmaxBatchRequeue\"1\n" +
+	"\x11max_batch_requeue\x18, \x01(\rR\x0fmaxBatchRequeue\x124\n" +
+	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\"6\n" +
+	"\n" +
+	"LicenseDef\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x8a\x02\n" +
@@ -8512,7 +8633,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),            // 0: stint.events.Verb
 	(NodeOrder)(0),       // 1: stint.events.NodeOrder
@@ -8587,11 +8708,12 @@ var file_events_events_proto_goTypes = []any{
 	(*UsageSample)(nil),  // 70: stint.events.UsageSample
 	(*StepUsage)(nil),    // 71: stint.events.StepUsage
 	(*Config)(nil),       // 72: stint.events.Config
-	(*Setting)(nil),      // 73: stint.events.Setting
-	(*CgroupConf)(nil),   // 74: stint.events.CgroupConf
-	(*NodeDef)(nil),      // 75: stint.events.NodeDef
-	(*GresDef)(nil),      // 76: stint.events.GresDef
-	(*PartitionDef)(nil), // 77: stint.events.PartitionDef
+	(*LicenseDef)(nil),   // 73: stint.events.LicenseDef
+	(*Setting)(nil),      // 74: stint.events.Setting
+	(*CgroupConf)(nil),   // 75: stint.events.CgroupConf
+	(*NodeDef)(nil),      // 76: stint.events.NodeDef
+	(*GresDef)(nil),      // 77: stint.events.GresDef
+	(*PartitionDef)(nil), // 78: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	14, // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
@@ -8673,17 +8795,18 @@ var file_events_events_proto_depIdxs = []int32{
 	69, // 76: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
 	71, // 77: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
 	66, // 78: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	73, // 79: stint.events.Config.settings:type_name -> stint.events.Setting
-	75, // 80: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	77, // 81: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	74, // 82: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	76, // 83: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	12, // 84: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	85, // [85:85] is the sub-list for method output_type
-	85, // [85:85] is the sub-list for method input_type
-	85, // [85:85] is the sub-list for extension type_name
-	85, // [85:85] is the sub-list for extension extendee
-	0,  // [0:85] is the sub-list for field type_name
+	74, // 79: stint.events.Config.settings:type_name -> stint.events.Setting
+	76, // 80: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	78, // 81: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	75, // 82: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	73, // 83: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	77, // 84: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	12, // 85: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	86, // [86:86] is the sub-list for method output_type
+	86, // [86:86] is the sub-list for method input_type
+	86, // [86:86] is the sub-list for extension type_name
+	86, // [86:86] is the sub-list for extension extendee
+	0,  // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -8727,7 +8850,7 @@ func file_events_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

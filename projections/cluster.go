@@ -127,6 +127,8 @@ func (c *Cluster) putJob(before, after *Job) {
 		c.jobs.set(c.epoch, id, nil, 0)
 	}
 	c.tally(before, after)
+	c.license(before, after)
+	c.sharing(before, after)
 	c.changes = append(c.changes, Change{Before: before, After: after, Fact: c.fact, NodeFact: c.nodeFact, At: c.now, Seq: c.seq, Index: c.index})
 	c.rename(before, after) // last: it may let other jobs go
 }

@@ -27,6 +27,7 @@ func (j *Job) copy() *Job {
 		StartUs:          j.StartUs,
 		EndUs:            j.EndUs,
 		LimitS:           j.LimitS,
+		LicensesAlloc:    j.LicensesAlloc,
 		Allocation:       j.Allocation,
 		Partition:        j.Partition,
 		Nodes:            j.Nodes,

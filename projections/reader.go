@@ -42,7 +42,10 @@ type Reader interface {
 	VerdictsOf(seq uint64) []*IntentVerdict
 	Share(account, user string) (ppm uint64, known bool)
 	Shares() []*events.ShareFactor // ascending by account and user
-	Voids() []*VoidCount           // ascending by why
+	License(name string) (count uint32, configured bool)
+	LicensesUsed(name string) uint32
+	UserExclusive() int  // hot jobs that share nodes with jobs of their own user alone
+	Voids() []*VoidCount // ascending by why
 	Refuse(p *events.Placed) *Refusal
 }
 
@@ -68,6 +71,8 @@ type state struct {
 	inbox    []*InboxItem
 	verdicts shards[*verdictList] // by sequence
 	shares   []*events.ShareFactor
+	alone    int              // jobs in the queue or with a run that share with their own user alone; derived
+	licenses []events.License // held by runs, ascending by name; derived
 	voids    []*VoidCount
 }
 

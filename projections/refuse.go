@@ -52,6 +52,9 @@ func (s *state) Refuse(p *events.Placed) *Refusal {
 	case part.def.GetState() == events.PartitionState_PARTITION_INACTIVE_STATE:
 		return refuse(events.Reason_PARTITION_INACTIVE, "partition %s is inactive", p.GetPartition())
 	}
+	if r := s.refuseLicenses(j, p); r != nil {
+		return r
+	}
 	var seen map[string]bool
 	count := p.GetAllocation().NodeCount()
 	switch {
@@ -98,6 +101,33 @@ func (s *state) refuseJob(j *Job, p *events.Placed) *Refusal {
 	return nil
 }
 
+// refuseLicenses asks whether the licences of a placement are free, and are those the job asked for.
+func (s *state) refuseLicenses(j *Job, p *events.Placed) *Refusal {
+	if j.GetSpec().GetLicenses() == "" && p.GetLicenses() == "" {
+		return nil
+	}
+	list, any, err := events.ParseLicenses(j.GetSpec().GetLicenses())
+	if err != nil {
+		return refuse(events.Reason_LICENSES, "the licences of job %d cannot be read: %s", j.Id, err)
+	}
+	if any {
+		given, _, err := events.ParseLicenses(p.GetLicenses())
+		if err != nil || len(given) != 1 || !slices.Contains(list, given[0]) {
+			return refuse(0, "job %d is given the licences %q of %s", j.Id, p.GetLicenses(), j.GetSpec().GetLicenses())
+		}
+		list = given
+	} else if p.GetLicenses() != "" {
+		return refuse(0, "job %d has no choice of licences", j.Id)
+	}
+	for _, l := range list {
+		have, known := s.License(l.Name)
+		if used := s.LicensesUsed(l.Name); !known || uint64(used)+uint64(l.Count) > uint64(have) {
+			return refuse(events.Reason_LICENSES, "of licence %s %d are free, not %d", l.Name, max(0, int64(have)-int64(used)), l.Count)
+		}
+	}
+	return nil
+}
+
 // asked says whether a job named the partition (a comma separated list), or named none.
 func asked(j *Job, partition string) bool {
 	list := j.GetSpec().GetPartition()
@@ -138,8 +168,13 @@ func (s *state) refuseNode(j *Job, part *partition, name string, share *events.N
 		return refuse(events.Reason_RESOURCES, "job %d wants node %s for itself, and it has jobs", j.Id, name)
 	}
 	for _, id := range n.Jobs {
-		if other := s.jobs.get(id); other.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE {
+		other := s.jobs.get(id)
+		if other.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE {
 			return refuse(events.Reason_RESOURCES, "job %d has node %s for itself", id, name)
+		}
+		if alone := events.Exclusive_EXCLUSIVE_USER; s.alone > 0 && other.GetOwner().GetUid() != j.GetOwner().GetUid() &&
+			(other.GetSpec().GetExclusive() == alone || j.Spec.GetExclusive() == alone) {
+			return refuse(events.Reason_RESOURCES, "node %s has a job of another user, %d, and shares with one user's alone", name, id)
 		}
 	}
 	for i, g := range share.GetGres() {

@@ -34,6 +34,7 @@ func (c *Cluster) placed(p *events.Placed) string {
 	j.State, j.Run, j.Completing = events.JobState_RUNNING, p.GetRun(), false
 	j.StartUs, j.PlacedUs, j.PlacedSeq, j.EndUs = c.now, c.now, c.seq, 0
 	j.LimitS, j.Partition, j.Backfilled, j.Allocation = p.GetLimitS(), p.GetPartition(), p.GetBackfilled(), p.GetAllocation()
+	j.LicensesAlloc = p.GetLicenses()
 	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage = events.Reason_NONE, "", nil, nil, nil
 	j.ExitCode, j.ExitSignal, j.EndCause, j.SuspendedUs, j.SuspendedTotalUs = 0, 0, 0, 0, 0
 	j.WasCancelled, j.CancelledBy = false, 0

@@ -76,6 +76,8 @@ func Load(s *Snapshot) (*Cluster, error) {
 	}
 	for _, j := range s.GetJobs() {
 		c.jobs.set(c.epoch, j.Id, j, j.marks())
+		c.license(nil, j)
+		c.sharing(nil, j)
 		if a := c.arrays.get(j.ArrayId); a != nil && j.ArrayId != 0 {
 			a.hot++
 		}

@@ -122,8 +122,9 @@ type Job struct {
 	EndCause         events.EndCause        `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
 	PlacedUs         int64                  `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
 	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
-	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`    // runs in a row that a node could not start by its own fault; a release begins anew
-	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"` // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
+	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
+	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
+	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -471,6 +472,13 @@ func (x *Job) GetUnfitRuns() uint32 {
 		return x.UnfitRuns
 	}
 	return 0
+}
+
+func (x *Job) GetLicensesAlloc() string {
+	if x != nil {
+		return x.LicensesAlloc
+	}
+	return ""
 }
 
 func (x *Job) GetFinishedUs() int64 {
@@ -2029,7 +2037,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xe2\f\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x89\r\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -2090,7 +2098,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\n" +
 	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1d\n" +
 	"\n" +
-	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12\x1f\n" +
+	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12%\n" +
+	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +

@@ -66,6 +66,7 @@ func (m *Job) CloneVT() *Job {
 	r.PlacedUs = m.PlacedUs
 	r.PlacedSeq = m.PlacedSeq
 	r.UnfitRuns = m.UnfitRuns
+	r.LicensesAlloc = m.LicensesAlloc
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -773,6 +774,9 @@ func (this *Job) EqualVT(that *Job) bool {
 		return false
 	}
 	if this.UnfitRuns != that.UnfitRuns {
+		return false
+	}
+	if this.LicensesAlloc != that.LicensesAlloc {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1647,6 +1651,15 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.LicensesAlloc) > 0 {
+		i -= len(m.LicensesAlloc)
+		copy(dAtA[i:], m.LicensesAlloc)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.LicensesAlloc)))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xe2
 	}
 	if m.UnfitRuns != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UnfitRuns))
@@ -3653,6 +3666,10 @@ func (m *Job) SizeVT() (n int) {
 	if m.UnfitRuns != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.UnfitRuns))
 	}
+	l = len(m.LicensesAlloc)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5389,6 +5406,38 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 60:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LicensesAlloc", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.LicensesAlloc = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -13,6 +13,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -267,6 +269,39 @@ func (c *call) author() *events.Author {
 		Uid: c.peer.uid, Gid: who.Gid, User: who.User, Group: who.Group,
 		Groups: who.Groups, GroupNames: who.GroupNames, Host: c.agent.cfg.Host,
 	}
+}
+
+// authorOf is the author of a submission: the caller, or whom root speaks for.
+func (c *call) authorOf(s *wire.Submit) (*events.Author, *wire.Response) {
+	if s.AsUser == "" && s.AsGroup == "" {
+		return c.author(), nil
+	}
+	if c.peer.uid != 0 {
+		return nil, refuse(events.Code_ACCESS_DENIED, "only root may submit as another user or with another group")
+	}
+	on := &call{agent: c.agent, ctx: c.ctx, peer: c.peer}
+	if s.AsUser != "" {
+		uid, ok := c.agent.names.number(c.ctx, "passwd", s.AsUser)
+		if !ok {
+			return nil, refuse(events.Code_MALFORMED, "there is no user "+s.AsUser)
+		}
+		on.peer.uid, on.peer.gid = uid, uid
+	}
+	author := on.author()
+	if s.AsGroup != "" {
+		gid, ok := c.agent.names.number(c.ctx, "group", s.AsGroup)
+		if !ok {
+			return nil, refuse(events.Code_MALFORMED, "there is no group "+s.AsGroup)
+		}
+		author.Gid, author.Group = gid, groupName(c.ctx, gid)
+		if author.Group == "" {
+			author.Group = strconv.FormatUint(uint64(gid), 10)
+		}
+		if !slices.Contains(author.Groups, gid) {
+			author.Groups = append(slices.Clone(author.Groups), gid)
+		}
+	}
+	return author, nil
 }
 
 // saw notes what an answer was current to, so that no later answer to anybody on this host is older.

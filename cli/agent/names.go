@@ -163,6 +163,31 @@ func groupsOf(ctx context.Context, who Identity) ([]uint32, bool) {
 	return slices.Compact(groups), true
 }
 
+// number returns the number of a user or group (database passwd or group) that is given by name or by number.
+func (n *Names) number(ctx context.Context, database, name string) (uint32, bool) {
+	if id, err := strconv.ParseUint(name, 10, 32); err == nil && id < 1<<32-1 {
+		return uint32(id), true
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.limit)
+	defer cancel()
+	text := ""
+	if database == "passwd" {
+		if u, err := user.Lookup(name); err == nil {
+			text = u.Uid
+		}
+	} else if g, err := user.LookupGroup(name); err == nil {
+		text = g.Gid
+	}
+	if text == "" {
+		line, _ := run(ctx, "getent", database, "--", name)
+		if f := strings.Split(strings.SplitN(line, "\n", 2)[0], ":"); len(f) > 2 && f[0] == name {
+			text = f[2]
+		}
+	}
+	id, err := strconv.ParseUint(text, 10, 32)
+	return uint32(id), err == nil
+}
+
 func groupName(ctx context.Context, gid uint32) string {
 	text := strconv.FormatUint(uint64(gid), 10)
 	if g, err := user.LookupGroupId(text); err == nil {

@@ -48,8 +48,11 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 	if r := c.limited(len(s.Jobs)); r != nil {
 		return r
 	}
-	pack := &packer{uid: c.peer.uid}
-	author := c.author()
+	author, no := c.authorOf(s)
+	if no != nil {
+		return no
+	}
+	pack := &packer{uid: author.Uid}
 	intents := make([]*events.Intent, len(s.Jobs))
 	bodies := make([]*events.Submit, len(s.Jobs))
 	for i, j := range s.Jobs {

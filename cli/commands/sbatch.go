@@ -28,7 +28,7 @@ func sbatch(args []string, w *World) int {
 		return w.complain("sbatch", errors.New("the working directory is not there any more; change to one that is"))
 	}
 	s, err := slurm.Sbatch(slurm.SbatchInput{
-		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(),
+		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0,
 		Read: func(path string) ([]byte, string, error) { return readScript(w, path) },
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func sbatch(args []string, w *World) int {
 	}
 	verdicts, err := c.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: []*wire.Component{{
 		Spec: s.Spec, Script: s.Script, Environment: joinEnviron(s.Environ),
-	}}}}})
+	}}}}, AsUser: s.AsUser, AsGroup: s.AsGroup})
 	if err != nil {
 		return failed(w, why(err))
 	}

@@ -60,22 +60,6 @@ func ParseConstraint(value string) (string, error) {
 	return value, nil
 }
 
-// checkLicenses checks the value of --licenses: names with an optional count, joined by commas or semicolons.
-func checkLicenses(value string) error {
-	if value == "" {
-		return nil
-	}
-	for _, term := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' || r == '|' }) {
-		name, count, counted := strings.Cut(term, ":")
-		_, err := strconv.ParseUint(count, 10, 31)
-		host, _, _ := strings.Cut(name, "@")
-		if !gresWord(host) || counted && err != nil {
-			return refusal("Invalid license specification: %s is not NAME or NAME:COUNT", clip(term))
-		}
-	}
-	return nil
-}
-
 // checkDistribution checks the value of --distribution: `{*|block|cyclic|arbitrary|plane=N}` for the nodes, after colons
 // one for sockets and one for cores, and `,Pack` or `,NoPack`.
 func checkDistribution(value string) error {

@@ -10,12 +10,15 @@ import (
 const Unlimited uint32 = 0xffffffff
 
 // ParseLimit reads a time limit and returns seconds, whole minutes always: `MIN`, `MIN:SEC`, `HOURS:MIN:SEC`,
-// `DAYS-HOURS`, `DAYS-HOURS:MIN`, `DAYS-HOURS:MIN:SEC`, or Unlimited for `UNLIMITED`, `INFINITE` and -1. Seconds round
+// `DAYS-HOURS`, `DAYS-HOURS:MIN`, `DAYS-HOURS:MIN:SEC`, or Unlimited for `UNLIMITED`, `INFINITE` and negative numbers. Seconds round
 // up to the next minute. 0 means that no limit was asked for.
 func ParseLimit(s string) (uint32, error) {
 	switch strings.ToLower(s) {
-	case "unlimited", "infinite", "-1":
+	case "unlimited", "infinite":
 		return Unlimited, nil
+	}
+	if minutes, negative := strings.CutPrefix(s, "-"); negative && minutes != "" && strings.Trim(minutes, "0123456789") == "" {
+		return Unlimited, nil // Slurm means -1; a number below it makes a limit of thousands of years there
 	}
 	seconds, err := parseDuration(s)
 	if err != nil {

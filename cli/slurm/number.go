@@ -17,8 +17,11 @@ func positive(option, value string) (uint32, error) {
 // ParseNodeCount reads the value of -N: `4`, `2-4`, with a k or m after a number for 1024 and 1048576.
 func ParseNodeCount(value string) (least, most uint32, err error) {
 	lo, hi, ranged := strings.Cut(value, "-")
-	if !ranged {
+	switch {
+	case !ranged:
 		hi = lo
+	case lo == "": // "-4": at most four
+		lo = "1"
 	}
 	l, ok1 := counted(lo)
 	h, ok2 := counted(hi)

@@ -18,6 +18,7 @@ type SbatchInput struct {
 	Dir     string    // the working directory, absolute
 	Now     time.Time // in the user's time zone
 	Release Release   // the release emulated
+	Root    bool      // root calls
 	Limit   int       // largest script in bytes, 0 for MaxScript
 	// Read returns the text of a script and the absolute path it was found at; an empty path is standard input. Its
 	// error becomes the failure's sentence. It is called at most once for the script, and once more for --nodefile.
@@ -38,6 +39,9 @@ type Submission struct {
 	Quiet     bool
 	Verbose   int
 	Wait      bool
+	TestOnly  bool   // say when it would start, and submit nothing
+	AsUser    string // the user to submit as, a name or a number; empty: the caller
+	AsGroup   string // likewise the group
 }
 
 // request is a Submission in the making.
@@ -52,9 +56,11 @@ type request struct {
 	memory    map[string]Source // which of the ways to ask for memory were used, and from where
 	gres      map[string][]*events.Gres
 	waitFor   string // SBATCH_WAIT4SWITCH
-	dist      bool
 	hinted    string // --hint, as given
 	profiled  string // --profile, as shown
+
+	fileEnviron []string // of --export-file; nil: not given
+	dist        bool
 }
 
 // Sbatch reads a call of sbatch: its command line, the SBATCH_ variables and the #SBATCH lines of the script, each
@@ -218,8 +224,6 @@ func harmless(g Given) bool {
 	switch g.Option.Name {
 	case "mem-bind", "gpu-bind", "tres-bind":
 		return v == "none" || v == "q" || v == "quiet"
-	case "acctg-freq", "core-spec", "thread-spec":
-		return v == "0"
 	}
 	return false
 }
@@ -263,7 +267,11 @@ func (q *request) finish() error {
 	if q.dist && s.NodeList == "" && strings.HasPrefix(s.Distribution, "arbitrary") {
 		return refusal("--distribution=arbitrary lays tasks out in the order of --nodelist, which is missing")
 	}
-	env, err := Export(q.in.Environ, q.export, q.exported)
+	environ := q.in.Environ
+	if q.fileEnviron != nil { // what the file holds takes the place of the submitter's environment
+		environ = append(q.fileEnviron, slurmVariables(environ)...)
+	}
+	env, err := Export(environ, q.export, q.exported)
 	if err != nil {
 		return err
 	}
@@ -275,6 +283,17 @@ func (q *request) finish() error {
 	s.SubmitLine = submitLine(q.in.Args)
 	q.tell()
 	return nil
+}
+
+// slurmVariables are those of an environment that always pass.
+func slurmVariables(environ []string) []string {
+	var out []string
+	for _, nv := range environ {
+		if strings.HasPrefix(nv, "SLURM_") {
+			out = append(out, nv)
+		}
+	}
+	return out
 }
 
 // submitLine is the command line for people, cut to a length worth keeping.

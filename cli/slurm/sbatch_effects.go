@@ -1,7 +1,9 @@
 package slurm
 
 import (
+	"errors"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +35,10 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"sockets-per-node":  count(func(s *events.JobSpec) *uint32 { return &s.SocketsPerNode }),
 	"threads-per-core":  count(func(s *events.JobSpec) *uint32 { return &s.ThreadsPerCore }),
 
+	"spread-job":    toggle(func(q *request) *bool { return &q.Spec.SpreadJob }),
+	"use-min-nodes": toggle(func(q *request) *bool { return &q.Spec.UseMinNodes }),
+	"test-only":     toggle(func(q *request) *bool { return &q.TestOnly }),
+
 	"contiguous": toggle(func(q *request) *bool { return &q.Spec.Contiguous }),
 	"hold":       toggle(func(q *request) *bool { return &q.Spec.Hold }),
 	"overcommit": toggle(func(q *request) *bool { return &q.Spec.Overcommit }),
@@ -51,6 +57,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"gpus-per-socket": gresFor(events.Scope_PER_SOCKET, ParseGPUs),
 	"gpus-per-task":   gresFor(events.Scope_PER_TASK, ParseGPUs),
 
+	"acctg-freq":          (*request).acctgFreq,
 	"array":               (*request).array,
 	"begin":               (*request).begin,
 	"chdir":               (*request).chdir,
@@ -66,7 +73,10 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"oversubscribe":       (*request).oversubscribe,
 	"export":              func(q *request, g Given) error { q.export, q.exported = g.Value, true; return nil },
 	"extra-node-info":     (*request).nodeInfo,
+	"export-file":         (*request).exportFile,
 	"get-user-env":        (*request).getUserEnv,
+	"gid":                 asRoot(func(q *request) *string { return &q.AsGroup }),
+	"gpu-bind":            (*request).gpuBind,
 	"help":                ignoreHere,
 	"hint":                (*request).hint,
 	"job-name":            (*request).jobName,
@@ -81,7 +91,9 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"no-requeue":          func(q *request, g Given) error { q.Spec.Requeue = events.Choice_CHOICE_NO; return nil },
 	"requeue":             (*request).requeue,
 	"nodes":               (*request).nodes,
+	"noted":               (*request).noted,
 	"open-mode":           (*request).openMode,
+	"prefer":              (*request).prefer,
 	"priority":            (*request).priority,
 	"profile":             (*request).profile,
 	"propagate":           (*request).propagate,
@@ -91,6 +103,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"time-min":            limitFor("--time-min", func(s *events.JobSpec) *uint32 { return &s.TimeMinS }),
 	"tmp":                 (*request).tmp,
 	"tres-per-task":       (*request).tresPerTask,
+	"uid":                 asRoot(func(q *request) *string { return &q.AsUser }),
 	"usage":               ignoreHere,
 	"verbose":             (*request).verbose,
 	"version":             ignoreHere,
@@ -281,8 +294,14 @@ func (q *request) exclusive(g Given) error {
 		q.Spec.Exclusive = events.Exclusive_EXCLUSIVE_NODE
 	case "user":
 		q.Spec.Exclusive = events.Exclusive_EXCLUSIVE_USER
-	case "mcs", "topo":
-		return refusal("--exclusive=%s is not supported by Stint yet; --exclusive and --exclusive=user are", g.Value)
+	case "mcs":
+		q.Spec.Exclusive = events.Exclusive_SHARED
+		q.note("no security labels are configured (MCSPlugin), so --exclusive=mcs keeps nobody away")
+	case "topo":
+		if q.in.Release >= 2411 {
+			return refusal("--exclusive=topo is not supported by Stint yet; --exclusive and --exclusive=user are")
+		}
+		fallthrough
 	default:
 		return usage("%s is not a value for --exclusive: it stands alone, or with user", clip(g.Value))
 	}
@@ -325,12 +344,12 @@ func (q *request) getUserEnv(g Given) error {
 
 func (q *request) hint(g Given) error {
 	switch strings.ToLower(g.Value) {
-	case "nomultithread":
+	case "nomultithread", "compute_bound":
 		q.Spec.Nomultithread = true
 	case "multithread":
 		q.Spec.Nomultithread = false
-	case "compute_bound", "memory_bound":
-		return refusal("--hint=%s is not supported by Stint yet; nomultithread and multithread are", g.Value)
+	case "memory_bound":
+		return refusal("--hint=memory_bound is not supported by Stint yet; use --ntasks-per-socket=1")
 	default:
 		words := []string{"compute_bound", "memory_bound", "multithread", "nomultithread"}
 		return refusal("%s is not a hint: known are %s%s", clip(g.Value), strings.Join(words, ", "), mean(g.Value, words))
@@ -363,8 +382,12 @@ func (q *request) licenses(g Given) error {
 	if err := plain(g); err != nil {
 		return err
 	}
-	if err := checkLicenses(g.Value); err != nil {
-		return err
+	_, any, err := events.ParseLicenses(g.Value)
+	switch {
+	case err != nil:
+		return refusal("Invalid license specification: %v", err)
+	case any && q.in.Release < 2411:
+		return refusal("Invalid license specification: %s: a choice by | is there since Slurm 24.11", clip(g.Value))
 	}
 	q.Spec.Licenses = g.Value
 	return nil
@@ -401,8 +424,12 @@ func (q *request) nice(g Given) error {
 	n := int64(100)
 	if g.Has {
 		var err error
-		if n, err = strconv.ParseInt(g.Value, 10, 64); err != nil {
-			return usage("%s is not a value for --nice: write a whole number", clip(g.Value))
+		digits := len(g.Value) - len(strings.TrimLeft(strings.TrimLeft(g.Value, "+-"), "0123456789"))
+		if n, err = strconv.ParseInt(g.Value[:digits], 10, 64); errors.Is(err, strconv.ErrRange) {
+			n = maxNice + 1
+		}
+		if digits != len(g.Value) || digits == 0 { // as in Slurm, what stands before the first letter counts
+			q.note("%s is no whole number: the nice value is %d", clip(g.Value), n)
 		}
 	}
 	if n > maxNice || n < -maxNice {
@@ -475,10 +502,17 @@ func (q *request) profile(g Given) error {
 	case "none":
 		q.profiled = "None"
 		return nil
-	case "all", "energy", "task", "filesystem", "lustre", "network":
-		return refusal("--profile=%s: profiles are not supported by Stint yet", g.Value)
+	case "all":
+		q.noted(g)
+		return nil
 	}
-	return usage("%s is not a kind of profile: known are all, none, energy, task, filesystem and network", clip(g.Value))
+	kinds := []string{"all", "none", "energy", "task", "filesystem", "lustre", "network"}
+	for _, word := range strings.Split(strings.ToLower(g.Value), ",") {
+		if !slices.Contains(kinds[2:], word) {
+			return usage("%s is not a kind of profile: known are %s%s", clip(word), strings.Join(kinds, ", "), mean(word, kinds))
+		}
+	}
+	return q.noted(g)
 }
 
 // Rlimits are the names of resource limits, as --propagate and the configuration have them.

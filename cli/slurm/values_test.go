@@ -208,7 +208,7 @@ func FuzzValues(f *testing.F) {
 		ParseConstraint(s)
 		ParseMail(s)
 		checkDistribution(s)
-		checkLicenses(s)
+		events.ParseLicenses(s)
 		Export([]string{"A=1"}, s, true)
 		FileName(s, Names{Job: 1}, Release2605)
 		Directives([]byte(s), "x", 1000)

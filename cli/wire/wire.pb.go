@@ -340,7 +340,9 @@ func (*Response_Blob) isResponse_What() {}
 type Submit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // how long to wait for verdicts; 0: the agent's own time
+	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`   // how long to wait for verdicts; 0: the agent's own time
+	AsUser        string                 `protobuf:"bytes,3,opt,name=as_user,json=asUser,proto3" json:"as_user,omitempty"`    // submit as this user, and …
+	AsGroup       string                 `protobuf:"bytes,4,opt,name=as_group,json=asGroup,proto3" json:"as_group,omitempty"` // … with this group, by name or number: for root alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,20 @@ func (x *Submit) GetWaitMs() uint32 {
 		return x.WaitMs
 	}
 	return 0
+}
+
+func (x *Submit) GetAsUser() string {
+	if x != nil {
+		return x.AsUser
+	}
+	return ""
+}
+
+func (x *Submit) GetAsGroup() string {
+	if x != nil {
+		return x.AsGroup
+	}
+	return ""
 }
 
 type Job struct {
@@ -850,10 +866,12 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\aaccount\x18\x06 \x01(\v2\x14.stint.ledger.AnswerH\x00R\aaccount\x12/\n" +
 	"\awelcome\x18\a \x01(\v2\x13.stint.wire.WelcomeH\x00R\awelcome\x12\x14\n" +
 	"\x04blob\x18\b \x01(\fH\x00R\x04blobB\x06\n" +
-	"\x04what\"F\n" +
+	"\x04what\"z\n" +
 	"\x06Submit\x12#\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0f.stint.wire.JobR\x04jobs\x12\x17\n" +
-	"\await_ms\x18\x02 \x01(\rR\x06waitMs\"<\n" +
+	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x17\n" +
+	"\aas_user\x18\x03 \x01(\tR\x06asUser\x12\x19\n" +
+	"\bas_group\x18\x04 \x01(\tR\aasGroup\"<\n" +
 	"\x03Job\x125\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2\x15.stint.wire.ComponentR\n" +

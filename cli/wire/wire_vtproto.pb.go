@@ -173,6 +173,8 @@ func (m *Submit) CloneVT() *Submit {
 	}
 	r := new(Submit)
 	r.WaitMs = m.WaitMs
+	r.AsUser = m.AsUser
+	r.AsGroup = m.AsGroup
 	if rhs := m.Jobs; rhs != nil {
 		tmpContainer := make([]*Job, len(rhs))
 		for k, v := range rhs {
@@ -711,6 +713,12 @@ func (this *Submit) EqualVT(that *Submit) bool {
 		}
 	}
 	if this.WaitMs != that.WaitMs {
+		return false
+	}
+	if this.AsUser != that.AsUser {
+		return false
+	}
+	if this.AsGroup != that.AsGroup {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1292,6 +1300,20 @@ func (m *Submit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.AsGroup) > 0 {
+		i -= len(m.AsGroup)
+		copy(dAtA[i:], m.AsGroup)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.AsGroup)))
+		i--
+		dAtA[i] = 0x22
+	}
+	if len(m.AsUser) > 0 {
+		i -= len(m.AsUser)
+		copy(dAtA[i:], m.AsUser)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.AsUser)))
+		i--
+		dAtA[i] = 0x1a
 	}
 	if m.WaitMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WaitMs))
@@ -1895,6 +1917,14 @@ func (m *Submit) SizeVT() (n int) {
 	}
 	if m.WaitMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.WaitMs))
+	}
+	l = len(m.AsUser)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.AsGroup)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2787,6 +2817,70 @@ func (m *Submit) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AsUser", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.AsUser = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AsGroup", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.AsGroup = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

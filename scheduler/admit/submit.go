@@ -2,6 +2,7 @@ package admit
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"stint/events"
@@ -71,7 +72,7 @@ func (d *Desk) complete(spec *events.JobSpec) *refusal {
 		return refuse(events.Code_QUEUE_FULL, "the cluster keeps %d jobs, as many as MaxJobCount allows; submit again when some have ended", n)
 	}
 	for _, check := range []func(*events.JobSpec) *refusal{
-		d.sizes, unsupported, d.rights, d.partitions, d.array, d.times, d.memory, d.choices, d.feasible,
+		d.sizes, d.unsupported, d.rights, d.partitions, d.array, d.times, d.memory, d.choices, d.licenses, d.sampling, d.feasible,
 	} {
 		if r := check(spec); r != nil {
 			return r
@@ -116,16 +117,13 @@ func (d *Desk) sizes(s *events.JobSpec) *refusal {
 }
 
 // unsupported refuses what is asked for and not built, so that nothing is accepted and then ignored.
-func unsupported(s *events.JobSpec) *refusal {
+func (d *Desk) unsupported(s *events.JobSpec) *refusal {
 	for _, u := range []struct {
 		asked bool
 		what  string
 	}{
-		{s.TasksPerSocket > 0, "tasks per socket; use tasks per node or per core"},
-		{s.Exclusive == events.Exclusive_EXCLUSIVE_USER, "nodes shared with jobs of the same user only; use --exclusive"},
 		{s.Reboot, "rebooting nodes before a job"},
 		{s.NoKill, "going on when a node is lost (--no-kill)"},
-		{s.Switches != "", "a number of switches; ask for consecutive nodes with --contiguous"},
 		{len(s.TresPerTask) > 0, "TRES per task; use CPUs and GPUs per task"},
 		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},
 	} {
@@ -133,13 +131,24 @@ func unsupported(s *events.JobSpec) *refusal {
 			return refuse(events.Code_UNSUPPORTED, "not supported: %s", u.what)
 		}
 	}
-	if s.Licenses != "" {
-		return refuse(events.Code_INVALID_LICENSE, "no licences are configured, so %q cannot be had", s.Licenses)
+	if s.Switches != "" && topology(d.r.Config()) {
+		return refuse(events.Code_UNSUPPORTED, "not supported: a number of switches where there are several (TopologyPlugin)")
 	}
 	if s.Reservation != "" {
 		return refuse(events.Code_INVALID_RESERVATION, "there is no reservation %q", s.Reservation)
 	}
 	return nil
+}
+
+// topology says whether the site describes switches; otherwise all nodes hang on one, and any number of switches will do.
+func topology(c *events.Config) bool {
+	for _, set := range c.GetSettings() {
+		if strings.EqualFold(set.GetKey(), "TopologyPlugin") {
+			v := strings.ToLower(set.GetValue())
+			return strings.Contains(v, "tree") || strings.Contains(v, "block")
+		}
+	}
+	return false
 }
 
 // rights refuses what only an administrator may ask for.
@@ -150,15 +159,15 @@ func (d *Desk) rights(s *events.JobSpec) *refusal {
 		return refuse(events.Code_ROOT_DENIED, "this cluster takes no jobs of root (DisableRootJobs)")
 	case d.admin():
 		return nil
-	case s.HasPriority && s.Priority != 0:
-		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set a priority; use --nice to stand back")
 	case s.Nice < 0:
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may use a negative nice value (%d)", s.Nice)
 	case s.AdminComment != "":
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set the administrator's comment")
 	}
-	if s.HasPriority { // 0: the user's way to hold
-		s.Hold, s.HasPriority = true, false
+	if s.HasPriority {
+		// 0 is the user's way to hold. Another number is an administrator's to give: as in Slurm the job is taken all the same,
+		// with the priority that it would have had.
+		s.Hold, s.HasPriority, s.Priority = s.Hold || s.Priority == 0, false, 0
 	}
 	return nil
 }
@@ -287,11 +296,9 @@ func (d *Desk) times(s *events.JobSpec) *refusal {
 		return refuse(events.Code_MALFORMED, "a time before the year 1970 or after the year 9999 is given")
 	}
 	if s.DeadlineUs != 0 {
+		// One that could not end before its deadline is taken, and leaves the queue as DEADLINE.
 		if s.DeadlineUs <= d.now {
 			return refuse(events.Code_INVALID_TIME_LIMIT, "the deadline has passed")
-		}
-		if s.TimeLimitS != events.Unlimited && max(d.now, s.BeginUs)+int64(s.TimeLimitS)*1_000_000 > s.DeadlineUs {
-			return refuse(events.Code_INVALID_TIME_LIMIT, "the job could not end before its deadline: its time limit is %d seconds", s.TimeLimitS)
 		}
 	}
 	return nil
@@ -383,6 +390,64 @@ func (d *Desk) memory(s *events.JobSpec) *refusal {
 	return nil
 }
 
+// licenses asks whether the licences that a job names are configured, in a number that could ever do.
+func (d *Desk) licenses(s *events.JobSpec) *refusal {
+	list, any, err := events.ParseLicenses(s.Licenses)
+	if err != nil {
+		return refuse(events.Code_INVALID_LICENSE, "%s", err)
+	}
+	could := false
+	for _, l := range list {
+		have, known := d.r.License(l.Name)
+		switch {
+		case !known:
+			return refuse(events.Code_INVALID_LICENSE, "there is no licence %.60s", l.Name)
+		case l.Count <= have:
+			could = true
+		case !any:
+			return refuse(events.Code_INVALID_LICENSE, "the job asks for %d of licence %s, and there are %d", l.Count, l.Name, have)
+		}
+	}
+	if any && !could {
+		return refuse(events.Code_INVALID_LICENSE, "there are fewer of each of %.60s than the job asks for", s.Licenses)
+	}
+	return nil
+}
+
+// sampling refuses sampling so rare that the site could not hold a job to its memory by it (JobAcctGatherParams=OverMemoryKill).
+func (d *Desk) sampling(s *events.JobSpec) *refusal {
+	if s.AcctgFreq == "" {
+		return nil
+	}
+	every, enforced := 30, false
+	for _, set := range d.r.Config().GetSettings() {
+		switch strings.ToLower(set.GetKey()) {
+		case "jobacctgatherfrequency":
+			every = taskSeconds(set.GetValue(), every)
+		case "jobacctgatherparams":
+			enforced = strings.Contains(strings.ToLower(set.GetValue()), "overmemorykill")
+		}
+	}
+	if asked := taskSeconds(s.AcctgFreq, every); enforced && (asked == 0 || asked > every) {
+		return refuse(events.Code_POLICY, "usage has to be sampled every %d seconds at least, since jobs are held to their memory by it (OverMemoryKill)", every)
+	}
+	return nil
+}
+
+// taskSeconds is the number of seconds between samples of tasks in `N` or `task=N,…`.
+func taskSeconds(text string, otherwise int) int {
+	for term := range strings.SplitSeq(text, ",") {
+		kind, value, named := strings.Cut(term, "=")
+		if !named {
+			kind, value = "task", term
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && strings.EqualFold(strings.TrimSpace(kind), "task") {
+			return n
+		}
+	}
+	return otherwise
+}
+
 func first(a, b uint64) uint64 {
 	if a != 0 {
 		return a
@@ -400,13 +465,20 @@ func (d *Desk) feasible(s *events.JobSpec) *refusal {
 	if r := d.namesExist(q); r != nil {
 		return r
 	}
+	if r := d.preferred(s); r != nil {
+		return r
+	}
+	if s.Hold {
+		return nil // as in Slurm: it is found out once it is released
+	}
+	enforced := d.r.Config().GetEnforcePartLimitsAll() || d.r.Config().GetEnforcePartLimitsAny()
 	var why string
 	for name := range strings.SplitSeq(s.Partition, ",") {
 		if board.PartitionSize(name) == 0 {
 			why = "partition " + name + " has no nodes"
 			continue
 		}
-		if board.Fits(q, name) {
+		if board.Fits(q, name) || !enforced && board.TooBig(q, name) {
 			return nil
 		}
 		if why == "" {
@@ -416,16 +488,36 @@ func (d *Desk) feasible(s *events.JobSpec) *refusal {
 	return refuse(events.Code_NODE_CONFIG_UNAVAILABLE, "no set of nodes could ever run this job: %s", why)
 }
 
-// namesExist asks whether the features, resources and nodes that a request names exist at all.
-func (d *Desk) namesExist(q *place.Request) *refusal {
+// preferred asks whether the features exist that a job would rather have.
+func (d *Desk) preferred(s *events.JobSpec) *refusal {
+	if s.Prefer == "" {
+		return nil
+	}
+	c, err := place.ParseConstraint(s.Prefer)
+	if err != nil {
+		return refuse(events.Code_INVALID_FEATURE, "--prefer: %s", err)
+	}
+	return d.featuresExist(c)
+}
+
+// featuresExist asks whether some node has each of the features.
+func (d *Desk) featuresExist(c place.Constraint) *refusal {
 	var missing string
-	q.Constraint.Features(func(name string) {
+	c.Features(func(name string) {
 		if missing == "" && !slices.ContainsFunc(d.nodes, func(n *projections.Node) bool { return slices.Contains(n.GetDef().GetFeatures(), name) }) {
 			missing = name
 		}
 	})
 	if missing != "" {
 		return refuse(events.Code_INVALID_FEATURE, "no node has the feature %q", missing)
+	}
+	return nil
+}
+
+// namesExist asks whether the features, resources and nodes that a request names exist at all.
+func (d *Desk) namesExist(q *place.Request) *refusal {
+	if r := d.featuresExist(q.Constraint); r != nil {
+		return r
 	}
 	for _, g := range q.Gres {
 		if !slices.ContainsFunc(d.nodes, func(n *projections.Node) bool {

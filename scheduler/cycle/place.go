@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"slices"
 
 	"stint/events"
@@ -29,6 +30,7 @@ type failure struct {
 	q      *place.Request
 	part   *events.PartitionDef
 	claims uint64
+	user   uint32 // where it matters whose the jobs on a node are
 }
 
 type trouble struct {
@@ -169,20 +171,29 @@ func (s *placing) limitOf(w *waiting) uint32 {
 // start starts a job or one task of an array, if it fits and delays nobody it must not. Otherwise it notes why.
 func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint32) bool {
 	limit, q := s.limitOf(w), w.q
-	window := place.Window{From: s.now, To: place.Forever}
-	duration := place.Forever
+	window := place.Window{From: s.now, To: place.Forever, User: j.GetOwner().GetUid(), Alone: q.OneUser}
 	if over := s.overTimeOf(e.Partition); limit != events.Unlimited && over >= 0 {
-		duration = int64(limit)*second + over
-		window.To = s.now + duration
+		window.To = s.now + int64(limit)*second + over
+	}
+	licenses, short := projections.FreeLicenses(s.c, j.Spec)
+	if short != nil {
+		s.waits(w, events.Reason_LICENSES, fmt.Sprintf("%d of licence %s", short.Count, short.Name))
+		return false
 	}
 	blocked := s.blocked[e.Partition]
 	if blocked && !s.mayTest() {
 		s.waits(w, events.Reason_PRIORITY, "")
 		return false
 	}
-	key := failure{q, e.Partition, s.board.Claims(window)}
+	key := failure{q: q, part: e.Partition, claims: s.board.Claims(window)}
+	if s.c.UserExclusive() > 0 {
+		key.user = window.User
+	}
 	var a *events.Allocation
-	if !s.failed[key] {
+	if w.prefer != nil {
+		a = s.board.Place(w.prefer, e.Partition.GetName(), window)
+	}
+	if a == nil && !s.failed[key] {
 		if blocked {
 			s.tests++
 		}
@@ -196,11 +207,11 @@ func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint
 		}
 	}
 	if a == nil {
-		s.cannot(e, w, duration, blocked)
+		s.cannot(e, w, window, blocked)
 		return false
 	}
 	f := &events.Placed{
-		Job: j.Id, Run: j.Run + 1, Allocation: a, LimitS: limit, Backfilled: blocked, Partition: e.Partition.GetName(),
+		Job: j.Id, Run: j.Run + 1, Allocation: a, LimitS: limit, Backfilled: blocked, Partition: e.Partition.GetName(), Licenses: licenses,
 	}
 	if !w.plain && j.Remainder() {
 		f.Task, f.HasTask = task, true
@@ -226,7 +237,8 @@ func (s *placing) shorter(e *rank.Entry, w *waiting, window place.Window) (*even
 	least := s.now + int64(w.job.GetSpec().GetTimeMinS())*second + max(s.overTimeOf(e.Partition), 0)
 	starts := s.board.Starts(least, window.To)
 	for i := len(starts) - 1; i >= 0; i-- {
-		short := place.Window{From: s.now, To: starts[i]}
+		short := window
+		short.To = starts[i]
 		if a := s.board.Place(w.q, e.Partition.GetName(), short); a != nil {
 			return a, short
 		}
@@ -267,7 +279,7 @@ func (s *placing) mayTest() bool {
 
 // cannot notes why a job that does not fit waits. The first one of a partition that waits for resources keeps room for
 // itself.
-func (s *placing) cannot(e *rank.Entry, w *waiting, duration int64, blocked bool) {
+func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked bool) {
 	q := w.q
 	if blocked && len(q.NodeList) == 0 {
 		s.waits(w, events.Reason_PRIORITY, "")
@@ -288,7 +300,7 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, duration int64, blocked bool
 		s.board.Seal(e.Partition.GetName())
 	}
 	ends := s.allEnds()
-	r := s.board.Shadow(q, e.Partition.GetName(), ends, s.now, duration)
+	r := s.board.Shadow(q, e.Partition.GetName(), ends, window)
 	if r == nil {
 		return
 	}
@@ -364,7 +376,7 @@ func weight(r events.Reason) int {
 		return 5
 	case events.Reason_PRIORITY:
 		return 4
-	case events.Reason_JOB_ARRAY_TASK_LIMIT:
+	case events.Reason_JOB_ARRAY_TASK_LIMIT, events.Reason_LICENSES:
 		return 3
 	case events.Reason_REQ_NODE_NOT_AVAIL:
 		return 2

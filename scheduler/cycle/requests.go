@@ -21,8 +21,9 @@ type waiting struct {
 	priority uint32
 	minNodes uint32
 	maxNodes uint32
-	plain    bool // no hold, dependency, deadline, least time, array: nothing but begin time and room to wait for
-	bare     bool // the outcome is a reason and nothing else
+	prefer   *place.Request // with the features it would rather have; nil: none
+	plain    bool           // no hold, dependency, deadline, least time, array: nothing but begin time and room to wait for
+	bare     bool           // the outcome is a reason and nothing else
 	reason   events.Reason
 	pass     uint64
 }

@@ -48,6 +48,11 @@ func (p *pass) sweep() {
 		}
 		if w.q == nil && w.problem == nil {
 			w.q, w.problem = p.mem.shapes.Of(j.Spec)
+			if preferred := j.GetSpec().GetPrefer(); preferred != "" && w.problem == nil {
+				spec := j.Spec.CloneVT()
+				spec.Constraint = preferred
+				w.prefer, _ = p.mem.shapes.Of(spec)
+			}
 		}
 		if b := p.breakdownOf(j.Id, w.q); b != nil {
 			over = append(over, p.setAside(w, b))

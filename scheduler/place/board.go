@@ -24,6 +24,8 @@ type Source interface {
 	Nodes() []*projections.Node
 	Partitions() []*events.PartitionDef
 	PartitionNodes(name string) []*projections.Node
+	EachRunning(f func(*projections.Job) bool)
+	UserExclusive() int
 }
 
 // Board is what exists and what is free on every node.
@@ -33,6 +35,8 @@ type Board struct {
 	parts  map[string]*partition
 	linear bool // whole nodes only
 	memory bool // memory is consumed
+
+	owned bool // jobs that share nodes with their own user's alone are about: holders are known
 
 	reservations []*Reservation
 	eligible     map[string]*eligible
@@ -72,6 +76,10 @@ type node struct {
 	features []string
 	gres     []gres
 	jobs     int32 // with a share here
+	user     uint32
+	held     bool // user is known
+	mixed    bool // the jobs here are of several users
+	kept     bool // one of them shares with its own user alone
 	reserved []*claim
 }
 
@@ -105,6 +113,16 @@ func newBoard(s Source, idle bool) *Board {
 		}
 		b.byName[r.Name] = int32(len(b.nodes))
 		b.nodes = append(b.nodes, readNode(cfg, r, idle))
+	}
+	if b.owned = s.UserExclusive() > 0; b.owned && !idle {
+		s.EachRunning(func(j *projections.Job) bool {
+			for _, name := range j.GetAllocation().NodeNames() {
+				if i, ok := b.byName[name]; ok {
+					b.nodes[i].hold(j.GetOwner().GetUid(), j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_USER)
+				}
+			}
+			return true
+		})
 	}
 	for i, def := range s.Partitions() {
 		p := &partition{def: def, index: i, idle: exclusivePartition(def), most: unlimitedNodes, limit: unlimitedNodes}
@@ -273,13 +291,27 @@ func (n *node) give(share *events.NodeShare) {
 // clone is a board with free room of its own; what is never changed is shared.
 func (b *Board) clone() *Board {
 	c := &Board{byName: b.byName, parts: b.parts, linear: b.linear, memory: b.memory,
-		reservations: b.reservations, eligible: b.eligible, nodes: make([]node, len(b.nodes))}
+		owned: b.owned, reservations: b.reservations, eligible: b.eligible, nodes: make([]node, len(b.nodes))}
 	copy(c.nodes, b.nodes)
 	for i := range c.nodes {
 		// take and give replace the words of a node, they never write into them; only the slice of devices is written.
 		c.nodes[i].gres = append([]gres(nil), c.nodes[i].gres...)
 	}
 	return c
+}
+
+// hold notes whose job is on the node.
+func (n *node) hold(user uint32, alone bool) {
+	if n.user != user && n.held {
+		n.mixed = true
+	}
+	n.user, n.held, n.kept = user, true, n.kept || alone
+}
+
+// keptFrom says whether a node is not for a user's job because of other users': one of them shares with its own alone, or this
+// job does.
+func (n *node) keptFrom(user uint32, alone bool) bool {
+	return n.held && n.jobs > 0 && (n.kept || alone) && (n.mixed || n.user != user)
 }
 
 // memoryOf is the memory that is free on a node for a job; all there is where memory is not consumed.

@@ -131,7 +131,7 @@ func (b *Board) placeOn(alive *[]int32, seen *bound, required []int32, q *Reques
 		seen.cpus = max(seen.cpus, int(n.freeCPUs))
 		seen.sum += int(n.freeCPUs)
 		seen.mem = max(seen.mem, n.memFree)
-		if int(n.freeCPUs) < q.leastCPUs || whole && n.jobs > 0 || n.sealed && !w.Planned {
+		if int(n.freeCPUs) < q.leastCPUs || whole && n.jobs > 0 || n.sealed && !w.Planned || b.owned && n.keptFrom(w.User, q.OneUser) {
 			b.steps++
 			continue
 		}
@@ -215,6 +215,11 @@ func (s *selection) choose(cands []candidate, required []int32, leastLoaded bool
 			return nil
 		}
 	}
+	for _, f := range s.q.Constraint.Counts {
+		if rest = s.counted(f, rest); rest == nil {
+			return nil
+		}
+	}
 	base := selection{chosen: slices.Clone(s.chosen), haveT: s.haveT, haveP: s.haveP}
 	if leastLoaded {
 		s.leastLoaded(rest)
@@ -249,6 +254,38 @@ func (s *selection) choose(cands []candidate, required []int32, leastLoaded bool
 	}
 	slices.SortFunc(s.chosen, func(x, y candidate) int { return int(x.node) - int(y.node) })
 	return s.chosen
+}
+
+// counted takes so many nodes with a feature, the lightest first, and returns what is left; nil if there are not so many.
+// Named nodes count.
+func (s *selection) counted(f FeatureCount, cands []candidate) []candidate {
+	has := func(c candidate) bool { return slices.Contains(s.b.nodes[c.node].features, f.Feature) }
+	need := f.Nodes
+	for _, c := range s.chosen {
+		if has(c) && need > 0 {
+			need--
+		}
+	}
+	taken := make(map[int32]bool, need)
+	for _, class := range s.byWeight(cands) {
+		for _, c := range class {
+			if need > 0 && has(c) {
+				s.add(c)
+				taken[c.node] = true
+				need--
+			}
+		}
+	}
+	if need > 0 || len(s.chosen) > s.most {
+		return nil
+	}
+	rest := make([]candidate, 0, len(cands))
+	for _, c := range cands {
+		if !taken[c.node] {
+			rest = append(rest, c)
+		}
+	}
+	return rest
 }
 
 // byWeight splits candidates into classes of equal node weight, lightest first, each in the order given.
@@ -396,6 +433,13 @@ func (b *Board) layOut(chosen []candidate, q *Request, whole bool, w Window, pre
 		t := max(q.TasksPerNode, 1)
 		if q.Tasks > 0 {
 			t = min(c.tasks, tasks-after)
+			if q.Even {
+				later := 0
+				for _, d := range chosen[i+1:] {
+					later = min(later+d.tasks, MaxCount)
+				}
+				t = min(t, max((tasks+after)/(after+1), tasks-later))
+			}
 			tasks -= t
 		}
 		g := 0

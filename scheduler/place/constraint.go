@@ -3,6 +3,7 @@ package place
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -13,11 +14,29 @@ var ErrUnsupported = errors.New("not supported")
 const MaxConstraint = 1024
 
 // Constraint is a feature expression as `sbatch --constraint` takes it: names joined by `&` and `|`, evaluated from left
-// to right, with parentheses, and `[a|b]` for "one of these, the same on all nodes". The zero value holds on every node.
+// to right, with parentheses, `[a|b]` for "one of these, the same on all nodes", and counts: `a*2` for "at least two nodes
+// with a, whatever the others are", `[a*2&b*4]` for "two with a and four with b". The zero value holds on every node.
 type Constraint struct {
 	// Alternatives are node-wise expressions; all nodes of an allocation have to meet the same one. Several come from
 	// brackets; empty: every node is good.
 	Alternatives []*Expr
+	// Counts are how many nodes have to have a feature. A node counts for one of them.
+	Counts []FeatureCount
+}
+
+// FeatureCount is so many nodes with a feature.
+type FeatureCount struct {
+	Feature string
+	Nodes   int
+}
+
+// Nodes is how many nodes the counts take together.
+func (c Constraint) Nodes() int {
+	n := 0
+	for _, f := range c.Counts {
+		n += f.Nodes
+	}
+	return n
 }
 
 // Expr is a node-wise feature expression in tree form.
@@ -27,8 +46,7 @@ type Expr struct {
 	Left, Right *Expr
 }
 
-// ParseConstraint reads a constraint. Errors say what is wrong and where. Counts per feature (`a*2`) are
-// ErrUnsupported.
+// ParseConstraint reads a constraint. Errors say what is wrong and where. Counts joined by `|` are ErrUnsupported.
 func ParseConstraint(text string) (Constraint, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -45,7 +63,15 @@ func ParseConstraint(text string) (Constraint, error) {
 	if p.at < len(p.text) {
 		return Constraint{}, p.wrong("unexpected %q", p.text[p.at])
 	}
-	return Constraint{Alternatives: alternatives}, nil
+	c := Constraint{Alternatives: alternatives, Counts: p.counts}
+	switch {
+	case len(p.counts) == 0:
+	case p.or:
+		return Constraint{}, fmt.Errorf("constraint %q: a choice between counts of nodes is %w; submit the parts as jobs of their own", text, ErrUnsupported)
+	case p.leaves == 1:
+		c.Alternatives = nil // the other nodes may be any
+	}
+	return c, nil
 }
 
 // Features calls f for each name in the constraint, in the order written.
@@ -61,6 +87,11 @@ func (c Constraint) Features(f func(name string)) {
 	}
 	for _, e := range c.Alternatives {
 		walk(e)
+	}
+	if len(c.Alternatives) == 0 {
+		for _, n := range c.Counts {
+			f(n.Feature)
+		}
 	}
 }
 
@@ -81,8 +112,11 @@ func (e *Expr) Holds(features []string) bool {
 }
 
 type constraintParser struct {
-	text string
-	at   int
+	text   string
+	at     int
+	counts []FeatureCount
+	leaves int  // names read
+	or     bool // a bar outside brackets
 }
 
 const (
@@ -103,6 +137,7 @@ func (p *constraintParser) expression(depth int) ([]*Expr, error) {
 	}
 	for p.at < len(p.text) && (p.text[p.at] == '&' || p.text[p.at] == '|') {
 		and := p.text[p.at] == '&'
+		p.or = p.or || !and
 		p.at++
 		right, err := p.term(depth)
 		if err != nil {
@@ -150,6 +185,7 @@ func (p *constraintParser) term(depth int) ([]*Expr, error) {
 		out = inner
 	case c == '[':
 		p.at++
+		counted := len(p.counts)
 		for {
 			inner, err := p.conjunction(depth + 1)
 			if err != nil {
@@ -165,6 +201,13 @@ func (p *constraintParser) term(depth int) ([]*Expr, error) {
 			}
 			break
 		}
+		if p.counts = p.counts[:len(p.counts):len(p.counts)]; len(p.counts) > counted {
+			// Each node has one of the features counted.
+			if len(out) != 1 {
+				return nil, fmt.Errorf("constraint %q, character %d: a choice between counts of nodes is %w", p.text, p.at+1, ErrUnsupported)
+			}
+			out = []*Expr{anyOf(p.counts[counted:])}
+		}
 		if err := p.close(']'); err != nil {
 			return nil, err
 		}
@@ -173,14 +216,43 @@ func (p *constraintParser) term(depth int) ([]*Expr, error) {
 		for p.at < len(p.text) && isFeatureByte(p.text[p.at]) {
 			p.at++
 		}
-		out = []*Expr{{Feature: p.text[start:p.at]}}
+		name := p.text[start:p.at]
+		out = []*Expr{{Feature: name}}
+		p.leaves++
+		if p.at < len(p.text) && p.text[p.at] == '*' {
+			if err := p.count(name); err != nil {
+				return nil, err
+			}
+		}
 	default:
 		return nil, p.wrong("a feature name cannot begin with %q", c)
 	}
-	if p.at < len(p.text) && p.text[p.at] == '*' {
-		return nil, fmt.Errorf("constraint %q, character %d: a count of nodes per feature is %w; submit the parts as jobs of their own", p.text, p.at+1, ErrUnsupported)
-	}
 	return out, nil
+}
+
+// count reads `*N` behind a name.
+func (p *constraintParser) count(name string) error {
+	start := p.at + 1
+	for p.at++; p.at < len(p.text) && p.text[p.at] >= '0' && p.text[p.at] <= '9'; p.at++ {
+	}
+	n, err := strconv.Atoi(p.text[start:p.at])
+	if err != nil || n < 1 || n > MaxCount {
+		return p.wrong("a number of nodes is missing after %q", "*")
+	}
+	if len(p.counts) == maxConstraintAlternatives {
+		return p.wrong("more than %d counts of nodes", maxConstraintAlternatives)
+	}
+	p.counts = append(p.counts, FeatureCount{name, n})
+	return nil
+}
+
+// anyOf holds on nodes with one of the features.
+func anyOf(counts []FeatureCount) *Expr {
+	e := &Expr{Feature: counts[0].Feature}
+	for _, f := range counts[1:] {
+		e = &Expr{Left: e, Right: &Expr{Feature: f.Feature}}
+	}
+	return e
 }
 
 // conjunction reads terms joined by & alone: the parts between the bars of a bracket.

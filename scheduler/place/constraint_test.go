@@ -2,6 +2,7 @@ package place
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -50,8 +51,20 @@ func TestConstraints(t *testing.T) {
 			t.Errorf("%.20q is read", text)
 		}
 	}
-	if _, err := ParseConstraint("a*2"); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("a count: %v", err)
+	if _, err := ParseConstraint("a*2|b*1"); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a choice of counts: %v", err)
+	}
+	for _, text := range []string{"a*", "a*0", "a*x", "*2", "(a|b)*2"} {
+		if _, err := ParseConstraint(text); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+	for text, want := range map[string]string{
+		"a*2": "[{a 2}] 0", "a&b*3": "[{b 3}] 1", "[a*2&b*4]": "[{a 2} {b 4}] 1", "c&[a*2&b*4]": "[{a 2} {b 4}] 1",
+	} {
+		if c, err := ParseConstraint(text); err != nil || fmt.Sprint(c.Counts)+" "+fmt.Sprint(len(c.Alternatives)) != want {
+			t.Errorf("%q: %v, %d alternatives, %v; want %s", text, c.Counts, len(c.Alternatives), err, want)
+		}
 	}
 }
 

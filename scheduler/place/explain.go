@@ -119,6 +119,27 @@ func (q *Request) gresText() string {
 	return text
 }
 
+// TooBig says whether a request asks for more nodes or CPUs than a partition of an idle board has, though a part of it would
+// fit: it may wait for the partition to grow.
+func (b *Board) TooBig(q *Request, part string) bool {
+	p := b.parts[part]
+	if p == nil {
+		return false
+	}
+	cpus, takes := 0, false
+	whole := q.Exclusive || p.idle || b.linear
+	for _, i := range p.nodes {
+		n := &b.nodes[i]
+		cpus += int(n.cpus)
+		if !takes && q.suits(n) {
+			b.look(n, Window{To: Forever}, &b.room)
+			t, _ := b.capacity(n, q, whole, p, &b.room)
+			takes = t > 0
+		}
+	}
+	return takes && (q.MinNodes > len(p.nodes) || !q.Overcommit && q.Tasks*q.CPUsPerTask > cpus)
+}
+
 // Trouble says why a request that does not fit now would not fit either if all running jobs were gone: nodes that are out
 // of service, the partition's limit of nodes, or nodes that are no longer there. It returns NONE if it would fit: the job
 // waits for resources. idle is the idle board of the same state.
@@ -136,6 +157,9 @@ func (b *Board) Trouble(q *Request, part string, idle *Board) (events.Reason, st
 	if ip := idle.parts[part]; idle.placeWithin(ip.limit, q, ip, Window{To: Forever}, nil) == nil {
 		if idle.Fits(q, part) {
 			return events.Reason_PARTITION_NODE_LIMIT, ""
+		}
+		if idle.TooBig(q, part) {
+			return events.Reason_PARTITION_CONFIG, idle.Lacks(q, part)
 		}
 		return events.Reason_BAD_CONSTRAINTS, idle.Lacks(q, part)
 	}

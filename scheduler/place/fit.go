@@ -10,6 +10,10 @@ type Window struct {
 	From, To int64
 	// Planned says that From lies ahead, on a board that is as it will be then. Otherwise From is now.
 	Planned bool
+	// User is who the job belongs to.
+	User uint32
+	// Alone says that its nodes are for this user's jobs alone as long as it runs.
+	Alone bool
 }
 
 // Forever is an end that no plan reaches.
@@ -170,6 +174,9 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 	if q.TasksPerCore > 0 {
 		tasks = min(tasks, units*int(g.cores)*q.TasksPerCore)
 	}
+	if q.TasksPerSocket > 0 {
+		tasks = min(tasks, q.onSockets(n, r.cpus, g))
+	}
 	if q.TasksPerNode > 0 {
 		tasks = min(tasks, q.TasksPerNode)
 	}
@@ -268,7 +275,12 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 			units = max(units, (tasks+perUnit-1)/perUnit)
 		}
 		var ok bool
-		if s.Cpus, ok = takeUnits(r.cpus, n.cpus, g.unit, units, prefer); !ok {
+		if q.TasksPerSocket > 0 {
+			s.Cpus, ok = q.takeSockets(n, r.cpus, g, tasks, units, prefer)
+		} else {
+			s.Cpus, ok = takeUnits(r.cpus, n.cpus, g.unit, units, prefer)
+		}
+		if !ok {
 			return nil
 		}
 	}

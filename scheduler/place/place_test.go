@@ -16,9 +16,11 @@ type fake struct {
 	nodes []*projections.Node
 }
 
-func (f *fake) Config() *events.Config             { return f.cfg }
-func (f *fake) Nodes() []*projections.Node         { return f.nodes }
-func (f *fake) Partitions() []*events.PartitionDef { return f.cfg.Partitions }
+func (f *fake) EachRunning(func(*projections.Job) bool) {}
+func (f *fake) UserExclusive() int                      { return 0 }
+func (f *fake) Config() *events.Config                  { return f.cfg }
+func (f *fake) Nodes() []*projections.Node              { return f.nodes }
+func (f *fake) Partitions() []*events.PartitionDef      { return f.cfg.Partitions }
 func (f *fake) PartitionNodes(name string) []*projections.Node {
 	var out []*projections.Node
 	for _, n := range f.nodes {

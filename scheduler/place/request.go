@@ -34,6 +34,7 @@ type Request struct {
 	CPUsPerTask        int
 	TasksPerNode       int // 0: no bound
 	TasksPerCore       int // 0: no bound
+	TasksPerSocket     int // 0: no bound
 	MinCPUs            int // on each node
 	ThreadsPerCore     int // use at most these of each core; 0: all
 	Sockets, Cores     int // a node has at least these sockets, cores in a socket
@@ -50,6 +51,8 @@ type Request struct {
 	Contiguous bool
 	Overcommit bool
 	Spread     bool // a range of nodes was given: as many as there are of it
+	Even       bool // tasks are spread evenly over the nodes
+	OneUser    bool // other jobs on the nodes have to be of the same user
 
 	Constraint     Constraint
 	constraintText string
@@ -125,6 +128,7 @@ func shapeKey(spec *events.JobSpec) string {
 		NodeList: spec.NodeList, Exclude: spec.Exclude, Exclusive: spec.Exclusive, Overcommit: spec.Overcommit,
 		Contiguous: spec.Contiguous, SocketsPerNode: spec.SocketsPerNode, CoresPerSocket: spec.CoresPerSocket,
 		ThreadsPerCore: spec.ThreadsPerCore, TasksPerGpu: spec.TasksPerGpu, Nomultithread: spec.Nomultithread,
+		TasksPerSocket: spec.TasksPerSocket, SpreadJob: spec.SpreadJob, UseMinNodes: spec.UseMinNodes,
 	}
 	b, err := only.MarshalVT()
 	if err != nil {
@@ -143,6 +147,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		MinCPUs: int(spec.MinCpusPerNode), ThreadsPerCore: int(spec.ThreadsPerCore), MinThreads: int(spec.ThreadsPerCore),
 		Sockets: int(spec.SocketsPerNode), Cores: int(spec.CoresPerSocket), TmpMiB: int64(spec.TmpDiskMib),
 		CPUsPerGPU: int(spec.CpusPerGpu), Exclusive: spec.Exclusive == events.Exclusive_EXCLUSIVE_NODE,
+		OneUser: spec.Exclusive == events.Exclusive_EXCLUSIVE_USER, Even: spec.SpreadJob, TasksPerSocket: int(spec.TasksPerSocket),
 		Contiguous: spec.Contiguous, Overcommit: spec.Overcommit,
 		constraintText: spec.Constraint, listText: spec.NodeList, excludeText: spec.Exclude,
 	}
@@ -154,7 +159,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		what string
 		n    int
 	}{{"nodes", q.MinNodes}, {"nodes", q.MaxNodes}, {"tasks", q.Tasks}, {"CPUs per task", q.CPUsPerTask},
-		{"tasks per node", q.TasksPerNode}, {"tasks per core", q.TasksPerCore}, {"CPUs per node", q.MinCPUs},
+		{"tasks per node", q.TasksPerNode}, {"tasks per socket", q.TasksPerSocket}, {"tasks per core", q.TasksPerCore}, {"CPUs per node", q.MinCPUs},
 		{"CPUs per GPU", q.CPUsPerGPU}, {"tasks per GPU", int(spec.TasksPerGpu)}, {"sockets", q.Sockets}, {"cores per socket", q.Cores}, {"threads per core", q.MinThreads}} {
 		if c.n > MaxCount {
 			return nil, problem(events.Code_TOO_MANY_CPUS, "%d %s are more than any cluster has (%d)", c.n, c.what, MaxCount)
@@ -163,6 +168,16 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 	gres, err1 := q.agree(spec.Gres)
 	if err1 != nil {
 		return nil, err1
+	}
+	var err error
+	if q.Constraint, err = ParseConstraint(spec.Constraint); err != nil {
+		if errors.Is(err, ErrUnsupported) {
+			return nil, problem(events.Code_UNSUPPORTED, "%s", err)
+		}
+		return nil, problem(events.Code_INVALID_FEATURE, "%s", err)
+	}
+	if q.Contiguous && len(q.Constraint.Counts) > 0 {
+		return nil, problem(events.Code_UNSUPPORTED, "not supported: consecutive nodes with a count of nodes per feature")
 	}
 	if err := q.readNodes(spec); err != nil {
 		return nil, err
@@ -173,12 +188,10 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 	if err := q.readMemory(spec); err != nil {
 		return nil, err
 	}
-	var err error
-	if q.Constraint, err = ParseConstraint(spec.Constraint); err != nil {
-		if errors.Is(err, ErrUnsupported) {
-			return nil, problem(events.Code_UNSUPPORTED, "%s", err)
-		}
-		return nil, problem(events.Code_INVALID_FEATURE, "%s", err)
+	// A node has to have the CPUs for all the tasks that may be on it, and gives them: as Slurm has it, however few there are.
+	q.MinCPUs = max(q.MinCPUs, q.TasksPerNode*q.CPUsPerTask)
+	if q.MinCPUs > MaxCount {
+		return nil, problem(events.Code_TOO_MANY_CPUS, "%d CPUs on a node are more than any has", q.MinCPUs)
 	}
 	q.eligibleKey = q.makeEligibleKey()
 	q.leastCPUs = max(q.MinCPUs, 1)
@@ -221,8 +234,8 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 	if q.Exclude, err = distinctHosts(spec.Exclude); err != nil {
 		return problem(events.Code_INVALID_NODE, "excluded nodes: %s", err)
 	}
-	q.MinNodes = max(q.MinNodes, len(q.NodeList), 1)
-	q.Spread = q.MaxNodes > q.MinNodes
+	q.MinNodes = max(q.MinNodes, len(q.NodeList), q.Constraint.Nodes(), 1)
+	q.Spread = q.MaxNodes > q.MinNodes && !spec.UseMinNodes || spec.SpreadJob
 	if q.MaxNodes == 0 {
 		q.MaxNodes = unlimitedNodes
 	}
@@ -238,10 +251,10 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 		}
 	}
 	if q.Tasks > 0 && q.Tasks < q.MinNodes {
-		q.MinNodes = max(q.Tasks, len(q.NodeList))
+		q.MinNodes = max(q.Tasks, len(q.NodeList), q.Constraint.Nodes())
 		q.Tasks = max(q.Tasks, q.MinNodes)
 	}
-	if q.Tasks == 0 && spec.MaxNodes == 0 && spec.TasksPerGpu == 0 {
+	if q.Tasks == 0 && spec.MaxNodes == 0 && spec.TasksPerGpu == 0 && !pools(spec.Gres) {
 		q.MaxNodes = q.MinNodes // without tasks or a range there is nothing that would spread
 	}
 	if q.Tasks > 0 {
@@ -249,6 +262,16 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 		q.MaxNodes = max(q.MaxNodes, q.MinNodes)
 	}
 	return nil
+}
+
+// pools says whether something is counted for the whole job: on as many nodes as it takes.
+func pools(list []*events.Gres) bool {
+	for _, g := range list {
+		if g.Scope == events.Scope_PER_JOB && g.Count > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // agree takes several counts of one resource as one wish: so many for the job and so many on a node make a number of nodes,

@@ -58,6 +58,7 @@ func (b *Board) Start(a *events.Allocation, w Window) {
 	b.Take(a)
 	a.Each(func(_ int, name string, share *events.NodeShare) bool {
 		if i, ok := b.byName[name]; ok {
+			b.nodes[i].hold(w.User, w.Alone)
 			for _, c := range b.nodes[i].reserved {
 				if c.res.overlaps(w) {
 					c.slack -= int64(share.MemoryMib)
@@ -68,15 +69,16 @@ func (b *Board) Start(a *events.Allocation, w Window) {
 	})
 }
 
-// Shadow is the earliest time at which the request fits on the partition, given when the shares of running jobs come free
+// Shadow is the earliest time at which the request fits on the partition, for a job that would run in the window if it could
+// start now, given when the shares of running jobs come free
 // (sorted by SortEnds) and what is reserved already: of the times at which something comes free, the first where it fits
 // and stays clear of every reservation that ends later. It returns nil if it does not fit even when all has come free.
-func (b *Board) Shadow(q *Request, part string, ends []End, now, duration int64) *Reservation {
-	times := b.times(ends, now)
+func (b *Board) Shadow(q *Request, part string, ends []End, w Window) *Reservation {
+	times := b.times(ends, w.From)
 	at := &timeline{b: b, ends: ends}
 	fits := func(i int) *events.Allocation {
 		board := at.board(times[i])
-		return board.place(q, part, Window{From: times[i], To: Forever, Planned: true}, b)
+		return board.place(q, part, Window{From: times[i], To: Forever, Planned: true, User: w.User}, b)
 	}
 	// More is free at each later time, so the first time is found by doubling, then halving.
 	last := len(times) - 1
@@ -100,8 +102,8 @@ func (b *Board) Shadow(q *Request, part string, ends []End, now, duration int64)
 			lo = mid
 		}
 	}
-	end := Forever
-	if duration < Forever-times[hi] {
+	end, duration := Forever, w.To-w.From
+	if w.To < Forever && duration < Forever-times[hi] {
 		end = times[hi] + duration
 	}
 	return &Reservation{Start: times[hi], End: end, Allocation: found}

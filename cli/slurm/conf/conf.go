@@ -226,6 +226,7 @@ var setters = map[string]func(*builder, string) error{
 	"MaxMemPerNode":     memory(func(c *events.Config) *uint64 { return &c.MaxMemPerNodeMib }),
 	"OverTimeLimit":     func(b *builder, v string) (err error) { b.Config.OverTimeLimitS, err = minutes(v, 65533); return },
 	"GresTypes":         func(b *builder, v string) error { b.Config.GresTypes = list(v); return nil },
+	"Licenses":          (*builder).licenses,
 	"MailProg":          func(b *builder, v string) error { b.Config.MailProg = v; return nil },
 	"SelectType":        func(b *builder, v string) error { b.selectType = strings.ToLower(v); return nil },
 	"ReturnToService":   (*builder).returnToService,
@@ -443,4 +444,20 @@ func minutes(v string, most uint64) (uint32, error) {
 	}
 	n, err := whole(v, 0, most)
 	return uint32(n) * 60, err
+}
+
+// licenses reads which licences there are, and how many of each.
+func (b *builder) licenses(v string) error {
+	b.Config.Licenses = nil
+	list, any, err := events.ParseLicenses(v)
+	if err != nil {
+		return err
+	}
+	if any {
+		return fmt.Errorf("%q joins licences by |; use commas", v)
+	}
+	for _, l := range list {
+		b.Config.Licenses = append(b.Config.Licenses, &events.LicenseDef{Name: l.Name, Count: l.Count})
+	}
+	return nil
 }

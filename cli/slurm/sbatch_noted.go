@@ -1,0 +1,175 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// note adds a sentence for stderr that stops nothing.
+func (q *request) note(format string, args ...any) {
+	q.Notes = append(q.Notes, fmt.Sprintf(format, args...))
+}
+
+// noted is options that ask for what no cluster of Stint has, so that leaving them without effect changes no result: they
+// are accepted as Slurm accepts them where it has not got it either, and a sentence says so. check refuses values that
+// cannot be read.
+var noted = map[string]struct {
+	text  string
+	check func(value string) bool
+}{
+	"bb":          {"no burst buffer is configured, so nothing is staged in or out", nil},
+	"bbf":         {"no burst buffer is configured, so nothing is staged in or out", nil},
+	"core-spec":   {"no cores are set aside for the system (AllowSpecResourcesUsage), so it is ignored", isCount},
+	"thread-spec": {"no cores are set aside for the system (AllowSpecResourcesUsage), so it is ignored", isCount},
+	"cpu-freq":    {"the frequency of CPUs is left as the node has it", isCPUFrequency},
+	"gpu-freq":    {"the frequency of GPUs is left as the node has it", isGPUFrequency},
+	"delay-boot":  {"nodes are not booted for jobs, so there is nothing to delay", func(v string) bool { _, err := ParseLimit(v); return err == nil }},
+	"mcs-label":   {"no security labels are configured (MCSPlugin), so it separates nobody", nil},
+	"power":       {"the power of nodes is not managed", func(v string) bool { return v == "" || strings.EqualFold(v, "level") }},
+	"profile":     {"no profile is recorded: none is configured (AcctGatherProfileType)", nil},
+}
+
+func (q *request) noted(g Given) error {
+	n := noted[g.Option.Name]
+	if n.check != nil && !n.check(g.Value) {
+		return usage("%s is not a value for %s", clip(g.Value), g.Option.Spelled())
+	}
+	if err := plain(g); err != nil {
+		return err
+	}
+	q.note("%s: %s", g.Option.Spelled(), n.text)
+	return nil
+}
+
+func isCount(v string) bool {
+	_, err := strconv.ParseUint(v, 10, 31)
+	return err == nil
+}
+
+// isCPUFrequency reads `p1[-p2][:governor]`, where each p is KHz or low, medium, highm1, high, or a governor alone.
+func isCPUFrequency(v string) bool {
+	governor := func(w string) bool {
+		switch w {
+		case "conservative", "ondemand", "performance", "powersave", "schedutil", "userspace":
+			return true
+		}
+		return false
+	}
+	value := func(w string) bool {
+		switch w {
+		case "low", "medium", "high", "highm1":
+			return true
+		}
+		return isCount(w)
+	}
+	v = strings.ToLower(v)
+	if governor(v) {
+		return true
+	}
+	frequencies, g, named := strings.Cut(v, ":")
+	least, most, ranged := strings.Cut(frequencies, "-")
+	return value(least) && (!ranged || value(most)) && (!named || governor(g))
+}
+
+// isGPUFrequency reads `[memory=]VALUE` joined by commas, and `verbose`; a value is MHz or low, medium, highm1, high.
+func isGPUFrequency(v string) bool {
+	for _, w := range strings.Split(strings.ToLower(v), ",") {
+		switch w = strings.TrimPrefix(w, "memory="); w {
+		case "low", "medium", "high", "highm1", "verbose":
+		default:
+			if !isCount(w) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// acctgFreq reads `SECONDS` or a list of `KIND=SECONDS`.
+func (q *request) acctgFreq(g Given) error {
+	kinds := []string{"task", "energy", "network", "filesystem"}
+terms:
+	for _, term := range strings.Split(g.Value, ",") {
+		kind, seconds, named := strings.Cut(term, "=")
+		if !named {
+			kind, seconds = "task", term
+		}
+		for _, k := range kinds {
+			if strings.EqualFold(kind, k) && isCount(seconds) {
+				continue terms
+			}
+		}
+		return usage("%s in --acctg-freq is not a number of seconds, or KIND=SECONDS with one of the kinds %s", clip(term), strings.Join(kinds, ", "))
+	}
+	q.Spec.AcctgFreq = g.Value
+	q.note("--acctg-freq: usage is sampled as often as the site has it")
+	return nil
+}
+
+// gpuBind checks the value of --gpu-bind, which is for the steps of the job.
+func (q *request) gpuBind(g Given) error {
+	v := strings.ToLower(g.Value)
+	v = strings.TrimPrefix(strings.TrimPrefix(v, "verbose,"), "v,")
+	kind, list, listed := strings.Cut(v, ":")
+	ok := false
+	switch kind {
+	case "closest", "none":
+		ok = !listed
+	case "single", "per_task":
+		ok = !listed && kind == "single" || listed && isCount(list)
+	case "map", "map_gpu", "mask", "mask_gpu":
+		ok = list != ""
+	}
+	if !ok {
+		return refusal("%s is not a way to bind GPUs: write closest, none, single:N, per_task:N, map:LIST or mask:LIST", clip(g.Value))
+	}
+	q.Spec.TresBind = "gpu:" + g.Value
+	return nil
+}
+
+// prefer checks the features a job would rather have.
+func (q *request) prefer(g Given) error {
+	if err := plain(g); err != nil {
+		return err
+	}
+	c, err := ParseConstraint(g.Value)
+	q.Spec.Prefer = c
+	return err
+}
+
+// asRoot is for options that only root may use; others end with the code of a bad option, as in Slurm.
+func asRoot(field func(*request) *string) func(*request, Given) error {
+	return func(q *request, g Given) error {
+		if !q.in.Root {
+			return usage("%s is only permitted to root", g.Option.Spelled())
+		}
+		if g.Value == "" {
+			return usage("%s needs a name or a number", g.Option.Spelled())
+		}
+		*field(q) = g.Value
+		return nil
+	}
+}
+
+// exportFile reads the environment for the job from a file: variables as NAME=value, each with a NUL behind it.
+func (q *request) exportFile(g Given) error {
+	if strings.Trim(g.Value, "0123456789") == "" {
+		return refusal("--export-file=%s names an open file; Stint reads files by their names", g.Value)
+	}
+	text, _, err := q.in.Read(g.Value)
+	if err != nil {
+		return refusal("--export-file: %v", err)
+	}
+	q.fileEnviron = []string{}
+	for _, nv := range strings.Split(string(text), "\x00") {
+		if nv = strings.TrimSuffix(nv, "\n"); nv == "" {
+			continue
+		}
+		if name, _, ok := strings.Cut(nv, "="); !ok || name == "" {
+			return refusal("%s in the file of --export-file is not NAME=value", clip(nv))
+		}
+		q.fileEnviron = append(q.fileEnviron, nv)
+	}
+	return nil
+}
