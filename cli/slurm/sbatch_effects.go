@@ -37,7 +37,6 @@ var sbatchEffects = map[string]func(*request, Given) error{
 
 	"spread-job":    toggle(func(q *request) *bool { return &q.Spec.SpreadJob }),
 	"use-min-nodes": toggle(func(q *request) *bool { return &q.Spec.UseMinNodes }),
-	"test-only":     toggle(func(q *request) *bool { return &q.TestOnly }),
 
 	"contiguous": toggle(func(q *request) *bool { return &q.Spec.Contiguous }),
 	"hold":       toggle(func(q *request) *bool { return &q.Spec.Hold }),
@@ -503,7 +502,7 @@ func (q *request) profile(g Given) error {
 		q.profiled = "None"
 		return nil
 	case "all":
-		q.noted(g)
+		q.note("--profile=%s: no profile is recorded, none is configured (AcctGatherProfileType)", g.Value)
 		return nil
 	}
 	kinds := []string{"all", "none", "energy", "task", "filesystem", "lustre", "network"}
@@ -512,7 +511,8 @@ func (q *request) profile(g Given) error {
 			return usage("%s is not a kind of profile: known are %s%s", clip(word), strings.Join(kinds, ", "), mean(word, kinds))
 		}
 	}
-	return q.noted(g)
+	q.note("--profile=%s: no profile is recorded, none is configured (AcctGatherProfileType)", g.Value)
+	return nil
 }
 
 // Rlimits are the names of resource limits, as --propagate and the configuration have them.

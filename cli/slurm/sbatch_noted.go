@@ -11,34 +11,26 @@ func (q *request) note(format string, args ...any) {
 	q.Notes = append(q.Notes, fmt.Sprintf(format, args...))
 }
 
-// noted is options that ask for what no cluster of Stint has, so that leaving them without effect changes no result: they
-// are accepted as Slurm accepts them where it has not got it either, and a sentence says so. check refuses values that
-// cannot be read.
-var noted = map[string]struct {
-	text  string
-	check func(value string) bool
-}{
-	"bb":          {"no burst buffer is configured, so nothing is staged in or out", nil},
-	"bbf":         {"no burst buffer is configured, so nothing is staged in or out", nil},
-	"core-spec":   {"no cores are set aside for the system (AllowSpecResourcesUsage), so it is ignored", isCount},
-	"thread-spec": {"no cores are set aside for the system (AllowSpecResourcesUsage), so it is ignored", isCount},
-	"cpu-freq":    {"the frequency of CPUs is left as the node has it", isCPUFrequency},
-	"gpu-freq":    {"the frequency of GPUs is left as the node has it", isGPUFrequency},
-	"delay-boot":  {"nodes are not booted for jobs, so there is nothing to delay", func(v string) bool { _, err := ParseLimit(v); return err == nil }},
-	"mcs-label":   {"no security labels are configured (MCSPlugin), so it separates nobody", nil},
-	"power":       {"the power of nodes is not managed", func(v string) bool { return v == "" || strings.EqualFold(v, "level") }},
-	"profile":     {"no profile is recorded: none is configured (AcctGatherProfileType)", nil},
+// readable tells values apart from nonsense for options that ask for what no cluster of Stint has, so that leaving them
+// without effect changes no result. They are accepted as Slurm accepts them where it has not got it either, and the help's
+// sentence says so. Those without a line take any value.
+var readable = map[string]func(value string) bool{
+	"core-spec":   isCount,
+	"thread-spec": isCount,
+	"cpu-freq":    isCPUFrequency,
+	"gpu-freq":    isGPUFrequency,
+	"delay-boot":  func(v string) bool { _, err := ParseLimit(v); return err == nil },
+	"power":       func(v string) bool { return v == "" || strings.EqualFold(v, "level") },
 }
 
 func (q *request) noted(g Given) error {
-	n := noted[g.Option.Name]
-	if n.check != nil && !n.check(g.Value) {
+	if check := readable[g.Option.Name]; check != nil && !check(g.Value) {
 		return usage("%s is not a value for %s", clip(g.Value), g.Option.Spelled())
 	}
 	if err := plain(g); err != nil {
 		return err
 	}
-	q.note("%s: %s", g.Option.Spelled(), n.text)
+	q.note("%s has %s", g.Option.Spelled(), g.Option.Help)
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 func TestParseLimit(t *testing.T) {
 	for in, want := range map[string]uint32{ // minutes
-		"0": 0, "0:30": 1, "1:30": 2, "-1": Unlimited, "1-2": 26 * 60, "1-2:3": 26*60 + 3, "90:00": 90, "00:61:00": 61, "1:2:3": 63,
+		"0": 0, "0:30": 1, "1:30": 2, "-1": Unlimited, "-5": Unlimited, "1-2": 26 * 60, "1-2:3": 26*60 + 3, "90:00": 90, "00:61:00": 61, "1:2:3": 63,
 		"0:0:1": 1, "1-0": 1440, "00:00": 0, "5-1:60": 5*1440 + 120, "infinite": Unlimited, "Unlimited": Unlimited, "1-2:3:4": 26*60 + 4,
 		"2:0": 2, "59:59": 60, "0-0:0:59": 1, "10": 10, "7-00:00:00": 7 * 1440,
 	} {
@@ -22,7 +22,7 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("ParseLimit(%q) = %d, %v; want %d", in, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "bogus", "+5", " 5", "1:", ":5", "1-:", "0x10", "unlim", "1:2:3:4", "1-2-3", "10m", "1h", "1.5", "-5", "99999999", "9999999999999999"} {
+	for _, bad := range []string{"", "bogus", "+5", " 5", "1:", ":5", "1-:", "0x10", "unlim", "1:2:3:4", "1-2-3", "10m", "1h", "1.5", "--5", "-5:00", "99999999", "9999999999999999"} {
 		if got, err := ParseLimit(bad); err == nil {
 			t.Errorf("ParseLimit(%q) = %d; want an error", bad, got)
 		}

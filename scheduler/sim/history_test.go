@@ -315,7 +315,7 @@ func (h *happenings) settle() error {
 			return true
 		})
 		for _, o := range h.Outcomes() {
-			if o.Reason == events.Reason_PARTITION_TIME_LIMIT || o.Reason == events.Reason_PARTITION_NODE_LIMIT {
+			if o.Reason == events.Reason_PARTITION_TIME_LIMIT || o.Reason == events.Reason_PARTITION_NODE_LIMIT || o.Reason == events.Reason_PARTITION_CONFIG {
 				never = append(never, &events.Target{Job: o.Job})
 			}
 		}
