@@ -5824,6 +5824,67 @@ func (x *Inventory) GetUnenforced() []string {
 	return nil
 }
 
+// What a sign of life says (beat.<node>): the moment, never truth, and not in the log.
+type Beat struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	LoadHundredths uint32                 `protobuf:"varint,1,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
+	FreeMemoryMib  uint64                 `protobuf:"varint,2,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
+	Known          bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Beat) Reset() {
+	*x = Beat{}
+	mi := &file_events_events_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Beat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Beat) ProtoMessage() {}
+
+func (x *Beat) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Beat.ProtoReflect.Descriptor instead.
+func (*Beat) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Beat) GetLoadHundredths() uint32 {
+	if x != nil {
+		return x.LoadHundredths
+	}
+	return 0
+}
+
+func (x *Beat) GetFreeMemoryMib() uint64 {
+	if x != nil {
+		return x.FreeMemoryMib
+	}
+	return 0
+}
+
+func (x *Beat) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5839,7 +5900,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5851,7 +5912,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5864,7 +5925,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Device) GetName() string {
@@ -5931,7 +5992,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5943,7 +6004,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5956,7 +6017,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -6007,7 +6068,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6019,7 +6080,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6032,7 +6093,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -6141,7 +6202,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6153,7 +6214,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6166,7 +6227,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -6271,7 +6332,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6283,7 +6344,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6296,7 +6357,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -6331,7 +6392,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6343,7 +6404,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6356,7 +6417,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -6391,7 +6452,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6403,7 +6464,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6416,7 +6477,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -6451,7 +6512,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6463,7 +6524,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6476,7 +6537,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -6513,7 +6574,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6525,7 +6586,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6538,7 +6599,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -6626,7 +6687,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6638,7 +6699,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6651,7 +6712,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Config) GetCluster() string {
@@ -6958,7 +7019,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6970,7 +7031,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6983,7 +7044,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -7010,7 +7071,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7022,7 +7083,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7035,7 +7096,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Setting) GetKey() string {
@@ -7069,7 +7130,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7081,7 +7142,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7094,7 +7155,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -7181,13 +7242,14 @@ type NodeDef struct {
 	HostNames      string                 `protobuf:"bytes,17,opt,name=host_names,json=hostNames,proto3" json:"host_names,omitempty"`
 	CoreSpec       uint32                 `protobuf:"varint,18,opt,name=core_spec,json=coreSpec,proto3" json:"core_spec,omitempty"`
 	MemSpecMib     uint64                 `protobuf:"varint,19,opt,name=mem_spec_mib,json=memSpecMib,proto3" json:"mem_spec_mib,omitempty"`
+	Ports          []uint32               `protobuf:"varint,20,rep,packed,name=ports,proto3" json:"ports,omitempty"` // one for each name where the file gives each its own; then port is not set
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7199,7 +7261,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7212,7 +7274,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -7348,6 +7410,13 @@ func (x *NodeDef) GetMemSpecMib() uint64 {
 	return 0
 }
 
+func (x *NodeDef) GetPorts() []uint32 {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
 type GresDef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -7362,7 +7431,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7374,7 +7443,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7387,7 +7456,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GresDef) GetName() string {
@@ -7472,7 +7541,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7484,7 +7553,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7497,7 +7566,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -8233,7 +8302,11 @@ const file_events_events_proto_rawDesc = "" +
 	"\benforced\x18\x0e \x01(\bR\benforced\x12\x1e\n" +
 	"\n" +
 	"unenforced\x18\x0f \x03(\tR\n" +
-	"unenforced\"\x9d\x01\n" +
+	"unenforced\"m\n" +
+	"\x04Beat\x12'\n" +
+	"\x0fload_hundredths\x18\x01 \x01(\rR\x0eloadHundredths\x12&\n" +
+	"\x0ffree_memory_mib\x18\x02 \x01(\x04R\rfreeMemoryMib\x12\x14\n" +
+	"\x05known\x18\x03 \x01(\bR\x05known\"\x9d\x01\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -8378,7 +8451,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x10allowed_swap_pct\x18\x06 \x01(\x01R\x0eallowedSwapPct\x12\x14\n" +
 	"\x05given\x18\a \x01(\bR\x05given\x12\x1e\n" +
 	"\vmin_ram_mib\x18\b \x01(\x04R\tminRamMib\x12\x1e\n" +
-	"\vmax_ram_pct\x18\t \x01(\x01R\tmaxRamPct\"\xb1\x04\n" +
+	"\vmax_ram_pct\x18\t \x01(\x01R\tmaxRamPct\"\xc7\x04\n" +
 	"\aNodeDef\x12\x14\n" +
 	"\x05names\x18\x01 \x01(\tR\x05names\x12\x16\n" +
 	"\x06boards\x18\x02 \x01(\rR\x06boards\x12\x18\n" +
@@ -8403,7 +8476,8 @@ const file_events_events_proto_rawDesc = "" +
 	"host_names\x18\x11 \x01(\tR\thostNames\x12\x1b\n" +
 	"\tcore_spec\x18\x12 \x01(\rR\bcoreSpec\x12 \n" +
 	"\fmem_spec_mib\x18\x13 \x01(\x04R\n" +
-	"memSpecMib\"\x92\x01\n" +
+	"memSpecMib\x12\x14\n" +
+	"\x05ports\x18\x14 \x03(\rR\x05ports\"\x92\x01\n" +
 	"\aGresDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -8633,7 +8707,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),            // 0: stint.events.Verb
 	(NodeOrder)(0),       // 1: stint.events.NodeOrder
@@ -8698,22 +8772,23 @@ var file_events_events_proto_goTypes = []any{
 	(*NodeUp)(nil),       // 60: stint.events.NodeUp
 	(*RunRef)(nil),       // 61: stint.events.RunRef
 	(*Inventory)(nil),    // 62: stint.events.Inventory
-	(*Device)(nil),       // 63: stint.events.Device
-	(*StepStarted)(nil),  // 64: stint.events.StepStarted
-	(*StepExited)(nil),   // 65: stint.events.StepExited
-	(*Usage)(nil),        // 66: stint.events.Usage
-	(*DeviceAiling)(nil), // 67: stint.events.DeviceAiling
-	(*ShareMessage)(nil), // 68: stint.events.ShareMessage
-	(*ShareFactor)(nil),  // 69: stint.events.ShareFactor
-	(*UsageSample)(nil),  // 70: stint.events.UsageSample
-	(*StepUsage)(nil),    // 71: stint.events.StepUsage
-	(*Config)(nil),       // 72: stint.events.Config
-	(*LicenseDef)(nil),   // 73: stint.events.LicenseDef
-	(*Setting)(nil),      // 74: stint.events.Setting
-	(*CgroupConf)(nil),   // 75: stint.events.CgroupConf
-	(*NodeDef)(nil),      // 76: stint.events.NodeDef
-	(*GresDef)(nil),      // 77: stint.events.GresDef
-	(*PartitionDef)(nil), // 78: stint.events.PartitionDef
+	(*Beat)(nil),         // 63: stint.events.Beat
+	(*Device)(nil),       // 64: stint.events.Device
+	(*StepStarted)(nil),  // 65: stint.events.StepStarted
+	(*StepExited)(nil),   // 66: stint.events.StepExited
+	(*Usage)(nil),        // 67: stint.events.Usage
+	(*DeviceAiling)(nil), // 68: stint.events.DeviceAiling
+	(*ShareMessage)(nil), // 69: stint.events.ShareMessage
+	(*ShareFactor)(nil),  // 70: stint.events.ShareFactor
+	(*UsageSample)(nil),  // 71: stint.events.UsageSample
+	(*StepUsage)(nil),    // 72: stint.events.StepUsage
+	(*Config)(nil),       // 73: stint.events.Config
+	(*LicenseDef)(nil),   // 74: stint.events.LicenseDef
+	(*Setting)(nil),      // 75: stint.events.Setting
+	(*CgroupConf)(nil),   // 76: stint.events.CgroupConf
+	(*NodeDef)(nil),      // 77: stint.events.NodeDef
+	(*GresDef)(nil),      // 78: stint.events.GresDef
+	(*PartitionDef)(nil), // 79: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	14, // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
@@ -8781,26 +8856,26 @@ var file_events_events_proto_depIdxs = []int32{
 	1,  // 62: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
 	24, // 63: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
 	36, // 64: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	72, // 65: stint.events.Configured.config:type_name -> stint.events.Config
+	73, // 65: stint.events.Configured.config:type_name -> stint.events.Config
 	59, // 66: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
 	60, // 67: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	64, // 68: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	65, // 69: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	67, // 70: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	65, // 68: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	66, // 69: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	68, // 70: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
 	62, // 71: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
 	61, // 72: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	63, // 73: stint.events.Inventory.devices:type_name -> stint.events.Device
+	64, // 73: stint.events.Inventory.devices:type_name -> stint.events.Device
 	11, // 74: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	66, // 75: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	69, // 76: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	71, // 77: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	66, // 78: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	74, // 79: stint.events.Config.settings:type_name -> stint.events.Setting
-	76, // 80: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	78, // 81: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	75, // 82: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	73, // 83: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	77, // 84: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	67, // 75: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	70, // 76: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	72, // 77: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	67, // 78: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	75, // 79: stint.events.Config.settings:type_name -> stint.events.Setting
+	77, // 80: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	79, // 81: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	76, // 82: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	74, // 83: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	78, // 84: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
 	12, // 85: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
 	86, // [86:86] is the sub-list for method output_type
 	86, // [86:86] is the sub-list for method input_type
@@ -8850,7 +8925,7 @@ func file_events_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      13,
-			NumMessages:   66,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,6 +12,7 @@ import (
 
 	"stint/events"
 	"stint/events/bus"
+	"stint/executor/machine"
 	"stint/executor/supervisor"
 	"stint/projections"
 )
@@ -179,12 +180,23 @@ func (e *executor) atLeast(seq uint64) {
 	e.mu.Unlock()
 }
 
+// moment is what a beat says of the machine; nothing where it cannot be read.
+func (e *executor) moment() []byte {
+	load, free, err := machine.Now("/")
+	if err != nil {
+		e.log.Debug("reading the machine's load", "error", err)
+		return nil
+	}
+	data, _ := (&events.Beat{LoadHundredths: load, FreeMemoryMib: free, Known: true}).MarshalVT() // cannot fail
+	return data
+}
+
 // beat gives signs of life, whether or not questions are answered, and watches for the time when none has been for too long.
 func (e *executor) beat(ctx context.Context) error {
 	t := time.NewTicker(e.conf.Beat)
 	defer t.Stop()
 	for {
-		if err := e.conf.Bus.Wire().Nudge(events.SubjectBeat(e.conf.Node), nil); err != nil {
+		if err := e.conf.Bus.Wire().Nudge(events.SubjectBeat(e.conf.Node), e.moment()); err != nil {
 			e.log.Debug("a beat was not sent", "error", err)
 		}
 		e.poke()

@@ -45,7 +45,10 @@ func definitions(config *events.Config) ([]*events.NodeDef, error) {
 			}
 			seen[name] = true
 			own := d.CloneVT()
-			own.Names, own.Addresses, own.HostNames = name, addresses[i], hosts[i]
+			own.Names, own.Addresses, own.HostNames, own.Ports = name, addresses[i], hosts[i], nil
+			if i < len(d.GetPorts()) {
+				own.Port = d.Ports[i]
+			}
 			defs = append(defs, own)
 		}
 	}

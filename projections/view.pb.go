@@ -936,6 +936,7 @@ type AnswerNodes struct {
 	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Partitions    []*events.PartitionDef `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	Config        *events.Config         `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
+	Now           []*NodeNow             `protobuf:"bytes,4,rep,name=now,proto3" json:"now,omitempty"` // of nodes whose beats were heard; not of the state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,6 +992,73 @@ func (x *AnswerNodes) GetConfig() *events.Config {
 	return nil
 }
 
+func (x *AnswerNodes) GetNow() []*NodeNow {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+type NodeNow struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	LoadHundredths uint32                 `protobuf:"varint,2,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
+	FreeMemoryMib  uint64                 `protobuf:"varint,3,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *NodeNow) Reset() {
+	*x = NodeNow{}
+	mi := &file_projections_view_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeNow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeNow) ProtoMessage() {}
+
+func (x *NodeNow) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeNow.ProtoReflect.Descriptor instead.
+func (*NodeNow) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *NodeNow) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeNow) GetLoadHundredths() uint32 {
+	if x != nil {
+		return x.LoadHundredths
+	}
+	return 0
+}
+
+func (x *NodeNow) GetFreeMemoryMib() uint64 {
+	if x != nil {
+		return x.FreeMemoryMib
+	}
+	return 0
+}
+
 type AskConfig struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -999,7 +1067,7 @@ type AskConfig struct {
 
 func (x *AskConfig) Reset() {
 	*x = AskConfig{}
-	mi := &file_projections_view_proto_msgTypes[10]
+	mi := &file_projections_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1079,7 @@ func (x *AskConfig) String() string {
 func (*AskConfig) ProtoMessage() {}
 
 func (x *AskConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[10]
+	mi := &file_projections_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1092,7 @@ func (x *AskConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskConfig.ProtoReflect.Descriptor instead.
 func (*AskConfig) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{10}
+	return file_projections_view_proto_rawDescGZIP(), []int{11}
 }
 
 type AnswerConfig struct {
@@ -1040,7 +1108,7 @@ type AnswerConfig struct {
 
 func (x *AnswerConfig) Reset() {
 	*x = AnswerConfig{}
-	mi := &file_projections_view_proto_msgTypes[11]
+	mi := &file_projections_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1120,7 @@ func (x *AnswerConfig) String() string {
 func (*AnswerConfig) ProtoMessage() {}
 
 func (x *AnswerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[11]
+	mi := &file_projections_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1133,7 @@ func (x *AnswerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerConfig.ProtoReflect.Descriptor instead.
 func (*AnswerConfig) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{11}
+	return file_projections_view_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AnswerConfig) GetConfig() *events.Config {
@@ -1114,7 +1182,7 @@ type AskVerdicts struct {
 
 func (x *AskVerdicts) Reset() {
 	*x = AskVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[12]
+	mi := &file_projections_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1194,7 @@ func (x *AskVerdicts) String() string {
 func (*AskVerdicts) ProtoMessage() {}
 
 func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[12]
+	mi := &file_projections_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1207,7 @@ func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskVerdicts.ProtoReflect.Descriptor instead.
 func (*AskVerdicts) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{12}
+	return file_projections_view_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AskVerdicts) GetSeq() uint64 {
@@ -1174,7 +1242,7 @@ type AnswerVerdicts struct {
 
 func (x *AnswerVerdicts) Reset() {
 	*x = AnswerVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[13]
+	mi := &file_projections_view_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1254,7 @@ func (x *AnswerVerdicts) String() string {
 func (*AnswerVerdicts) ProtoMessage() {}
 
 func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[13]
+	mi := &file_projections_view_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1267,7 @@ func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerVerdicts.ProtoReflect.Descriptor instead.
 func (*AnswerVerdicts) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{13}
+	return file_projections_view_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AnswerVerdicts) GetVerdicts() []*IntentVerdict {
@@ -1234,7 +1302,7 @@ type AskNode struct {
 
 func (x *AskNode) Reset() {
 	*x = AskNode{}
-	mi := &file_projections_view_proto_msgTypes[14]
+	mi := &file_projections_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1314,7 @@ func (x *AskNode) String() string {
 func (*AskNode) ProtoMessage() {}
 
 func (x *AskNode) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[14]
+	mi := &file_projections_view_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1327,7 @@ func (x *AskNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskNode.ProtoReflect.Descriptor instead.
 func (*AskNode) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{14}
+	return file_projections_view_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AskNode) GetName() string {
@@ -1289,7 +1357,7 @@ type AnswerNode struct {
 
 func (x *AnswerNode) Reset() {
 	*x = AnswerNode{}
-	mi := &file_projections_view_proto_msgTypes[15]
+	mi := &file_projections_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1369,7 @@ func (x *AnswerNode) String() string {
 func (*AnswerNode) ProtoMessage() {}
 
 func (x *AnswerNode) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[15]
+	mi := &file_projections_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1382,7 @@ func (x *AnswerNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerNode.ProtoReflect.Descriptor instead.
 func (*AnswerNode) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{15}
+	return file_projections_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AnswerNode) GetNode() *Node {
@@ -1362,7 +1430,7 @@ type NodeRun struct {
 
 func (x *NodeRun) Reset() {
 	*x = NodeRun{}
-	mi := &file_projections_view_proto_msgTypes[16]
+	mi := &file_projections_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1442,7 @@ func (x *NodeRun) String() string {
 func (*NodeRun) ProtoMessage() {}
 
 func (x *NodeRun) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[16]
+	mi := &file_projections_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1455,7 @@ func (x *NodeRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRun.ProtoReflect.Descriptor instead.
 func (*NodeRun) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{16}
+	return file_projections_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeRun) GetJob() *Job {
@@ -1413,7 +1481,7 @@ type AskStatus struct {
 
 func (x *AskStatus) Reset() {
 	*x = AskStatus{}
-	mi := &file_projections_view_proto_msgTypes[17]
+	mi := &file_projections_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1493,7 @@ func (x *AskStatus) String() string {
 func (*AskStatus) ProtoMessage() {}
 
 func (x *AskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[17]
+	mi := &file_projections_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1506,7 @@ func (x *AskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskStatus.ProtoReflect.Descriptor instead.
 func (*AskStatus) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{17}
+	return file_projections_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskStatus) GetWantHash() bool {
@@ -1471,7 +1539,7 @@ type AnswerStatus struct {
 
 func (x *AnswerStatus) Reset() {
 	*x = AnswerStatus{}
-	mi := &file_projections_view_proto_msgTypes[18]
+	mi := &file_projections_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1551,7 @@ func (x *AnswerStatus) String() string {
 func (*AnswerStatus) ProtoMessage() {}
 
 func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[18]
+	mi := &file_projections_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1564,7 @@ func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerStatus.ProtoReflect.Descriptor instead.
 func (*AnswerStatus) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{18}
+	return file_projections_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AnswerStatus) GetTerm() *TermState {
@@ -1614,7 +1682,7 @@ type AskWhy struct {
 
 func (x *AskWhy) Reset() {
 	*x = AskWhy{}
-	mi := &file_projections_view_proto_msgTypes[19]
+	mi := &file_projections_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1694,7 @@ func (x *AskWhy) String() string {
 func (*AskWhy) ProtoMessage() {}
 
 func (x *AskWhy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[19]
+	mi := &file_projections_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1707,7 @@ func (x *AskWhy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWhy.ProtoReflect.Descriptor instead.
 func (*AskWhy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{19}
+	return file_projections_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AskWhy) GetJob() uint32 {
@@ -1668,7 +1736,7 @@ type AnswerWhy struct {
 
 func (x *AnswerWhy) Reset() {
 	*x = AnswerWhy{}
-	mi := &file_projections_view_proto_msgTypes[20]
+	mi := &file_projections_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1748,7 @@ func (x *AnswerWhy) String() string {
 func (*AnswerWhy) ProtoMessage() {}
 
 func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[20]
+	mi := &file_projections_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1761,7 @@ func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWhy.ProtoReflect.Descriptor instead.
 func (*AnswerWhy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{20}
+	return file_projections_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AnswerWhy) GetJob() *JobView {
@@ -1736,7 +1804,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +1816,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1829,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{21}
+	return file_projections_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Explanation) GetStartsNow() string {
@@ -1795,7 +1863,7 @@ type PartitionStanding struct {
 
 func (x *PartitionStanding) Reset() {
 	*x = PartitionStanding{}
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1875,7 @@ func (x *PartitionStanding) String() string {
 func (*PartitionStanding) ProtoMessage() {}
 
 func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1888,7 @@ func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionStanding.ProtoReflect.Descriptor instead.
 func (*PartitionStanding) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{22}
+	return file_projections_view_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PartitionStanding) GetPartition() string {
@@ -1850,7 +1918,7 @@ type NodeStanding struct {
 
 func (x *NodeStanding) Reset() {
 	*x = NodeStanding{}
-	mi := &file_projections_view_proto_msgTypes[23]
+	mi := &file_projections_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1930,7 @@ func (x *NodeStanding) String() string {
 func (*NodeStanding) ProtoMessage() {}
 
 func (x *NodeStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[23]
+	mi := &file_projections_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1943,7 @@ func (x *NodeStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStanding.ProtoReflect.Descriptor instead.
 func (*NodeStanding) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{23}
+	return file_projections_view_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodeStanding) GetWhat() string {
@@ -1923,7 +1991,7 @@ type Remedy struct {
 
 func (x *Remedy) Reset() {
 	*x = Remedy{}
-	mi := &file_projections_view_proto_msgTypes[24]
+	mi := &file_projections_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2003,7 @@ func (x *Remedy) String() string {
 func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[24]
+	mi := &file_projections_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2016,7 @@ func (x *Remedy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{24}
+	return file_projections_view_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Remedy) GetChange() string {
@@ -1976,7 +2044,7 @@ type AskWait struct {
 
 func (x *AskWait) Reset() {
 	*x = AskWait{}
-	mi := &file_projections_view_proto_msgTypes[25]
+	mi := &file_projections_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2056,7 @@ func (x *AskWait) String() string {
 func (*AskWait) ProtoMessage() {}
 
 func (x *AskWait) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[25]
+	mi := &file_projections_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2069,7 @@ func (x *AskWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWait.ProtoReflect.Descriptor instead.
 func (*AskWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{25}
+	return file_projections_view_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AskWait) GetIds() []uint32 {
@@ -2030,7 +2098,7 @@ type AnswerWait struct {
 
 func (x *AnswerWait) Reset() {
 	*x = AnswerWait{}
-	mi := &file_projections_view_proto_msgTypes[26]
+	mi := &file_projections_view_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2110,7 @@ func (x *AnswerWait) String() string {
 func (*AnswerWait) ProtoMessage() {}
 
 func (x *AnswerWait) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[26]
+	mi := &file_projections_view_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2123,7 @@ func (x *AnswerWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWait.ProtoReflect.Descriptor instead.
 func (*AnswerWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{26}
+	return file_projections_view_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AnswerWait) GetEnded() []*Job {
@@ -2162,13 +2230,18 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x04gone\x18\x04 \x03(\rR\x04gone\x12\x10\n" +
 	"\x03all\x18\x05 \x01(\bR\x03all\" \n" +
 	"\bAskNodes\x12\x14\n" +
-	"\x05names\x18\x01 \x01(\tR\x05names\"\xa6\x01\n" +
+	"\x05names\x18\x01 \x01(\tR\x05names\"\xd4\x01\n" +
 	"\vAnswerNodes\x12-\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x17.stint.projections.NodeR\x05nodes\x12:\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2\x1a.stint.events.PartitionDefR\n" +
 	"partitions\x12,\n" +
-	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\"\v\n" +
+	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12,\n" +
+	"\x03now\x18\x04 \x03(\v2\x1a.stint.projections.NodeNowR\x03now\"n\n" +
+	"\aNodeNow\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
+	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +
+	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\"\v\n" +
 	"\tAskConfig\"\xa0\x01\n" +
 	"\fAnswerConfig\x12,\n" +
 	"\x06config\x18\x01 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x10\n" +
@@ -2270,7 +2343,7 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 	return file_projections_view_proto_rawDescData
 }
 
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_projections_view_proto_goTypes = []any{
 	(*Ask)(nil),                 // 0: stint.projections.Ask
 	(*Answer)(nil),              // 1: stint.projections.Answer
@@ -2282,85 +2355,87 @@ var file_projections_view_proto_goTypes = []any{
 	(*Outcomes)(nil),            // 7: stint.projections.Outcomes
 	(*AskNodes)(nil),            // 8: stint.projections.AskNodes
 	(*AnswerNodes)(nil),         // 9: stint.projections.AnswerNodes
-	(*AskConfig)(nil),           // 10: stint.projections.AskConfig
-	(*AnswerConfig)(nil),        // 11: stint.projections.AnswerConfig
-	(*AskVerdicts)(nil),         // 12: stint.projections.AskVerdicts
-	(*AnswerVerdicts)(nil),      // 13: stint.projections.AnswerVerdicts
-	(*AskNode)(nil),             // 14: stint.projections.AskNode
-	(*AnswerNode)(nil),          // 15: stint.projections.AnswerNode
-	(*NodeRun)(nil),             // 16: stint.projections.NodeRun
-	(*AskStatus)(nil),           // 17: stint.projections.AskStatus
-	(*AnswerStatus)(nil),        // 18: stint.projections.AnswerStatus
-	(*AskWhy)(nil),              // 19: stint.projections.AskWhy
-	(*AnswerWhy)(nil),           // 20: stint.projections.AnswerWhy
-	(*Explanation)(nil),         // 21: stint.projections.Explanation
-	(*PartitionStanding)(nil),   // 22: stint.projections.PartitionStanding
-	(*NodeStanding)(nil),        // 23: stint.projections.NodeStanding
-	(*Remedy)(nil),              // 24: stint.projections.Remedy
-	(*AskWait)(nil),             // 25: stint.projections.AskWait
-	(*AnswerWait)(nil),          // 26: stint.projections.AnswerWait
-	(events.JobState)(0),        // 27: stint.events.JobState
-	(*Job)(nil),                 // 28: stint.projections.Job
-	(*Array)(nil),               // 29: stint.projections.Array
-	(events.Reason)(0),          // 30: stint.events.Reason
-	(*Node)(nil),                // 31: stint.projections.Node
-	(*events.PartitionDef)(nil), // 32: stint.events.PartitionDef
-	(*events.Config)(nil),       // 33: stint.events.Config
-	(*IntentVerdict)(nil),       // 34: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 35: stint.projections.TermState
-	(*VoidCount)(nil),           // 36: stint.projections.VoidCount
+	(*NodeNow)(nil),             // 10: stint.projections.NodeNow
+	(*AskConfig)(nil),           // 11: stint.projections.AskConfig
+	(*AnswerConfig)(nil),        // 12: stint.projections.AnswerConfig
+	(*AskVerdicts)(nil),         // 13: stint.projections.AskVerdicts
+	(*AnswerVerdicts)(nil),      // 14: stint.projections.AnswerVerdicts
+	(*AskNode)(nil),             // 15: stint.projections.AskNode
+	(*AnswerNode)(nil),          // 16: stint.projections.AnswerNode
+	(*NodeRun)(nil),             // 17: stint.projections.NodeRun
+	(*AskStatus)(nil),           // 18: stint.projections.AskStatus
+	(*AnswerStatus)(nil),        // 19: stint.projections.AnswerStatus
+	(*AskWhy)(nil),              // 20: stint.projections.AskWhy
+	(*AnswerWhy)(nil),           // 21: stint.projections.AnswerWhy
+	(*Explanation)(nil),         // 22: stint.projections.Explanation
+	(*PartitionStanding)(nil),   // 23: stint.projections.PartitionStanding
+	(*NodeStanding)(nil),        // 24: stint.projections.NodeStanding
+	(*Remedy)(nil),              // 25: stint.projections.Remedy
+	(*AskWait)(nil),             // 26: stint.projections.AskWait
+	(*AnswerWait)(nil),          // 27: stint.projections.AnswerWait
+	(events.JobState)(0),        // 28: stint.events.JobState
+	(*Job)(nil),                 // 29: stint.projections.Job
+	(*Array)(nil),               // 30: stint.projections.Array
+	(events.Reason)(0),          // 31: stint.events.Reason
+	(*Node)(nil),                // 32: stint.projections.Node
+	(*events.PartitionDef)(nil), // 33: stint.events.PartitionDef
+	(*events.Config)(nil),       // 34: stint.events.Config
+	(*IntentVerdict)(nil),       // 35: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 36: stint.projections.TermState
+	(*VoidCount)(nil),           // 37: stint.projections.VoidCount
 }
 var file_projections_view_proto_depIdxs = []int32{
 	2,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
 	8,  // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
-	10, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
-	12, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
-	14, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
-	17, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
-	19, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
-	25, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
+	11, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
+	13, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
+	15, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
+	18, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
+	20, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
+	26, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
 	3,  // 8: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
 	9,  // 9: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
-	11, // 10: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	13, // 11: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	15, // 12: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	18, // 13: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	20, // 14: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	26, // 15: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	27, // 16: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	12, // 10: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
+	14, // 11: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
+	16, // 12: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
+	19, // 13: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
+	21, // 14: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
+	27, // 15: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	28, // 16: stint.projections.AskJobs.states:type_name -> stint.events.JobState
 	4,  // 17: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	28, // 18: stint.projections.JobView.job:type_name -> stint.projections.Job
+	29, // 18: stint.projections.JobView.job:type_name -> stint.projections.Job
 	5,  // 19: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	29, // 20: stint.projections.JobView.array:type_name -> stint.projections.Array
-	30, // 21: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	30, // 20: stint.projections.JobView.array:type_name -> stint.projections.Array
+	31, // 21: stint.projections.Outcome.reason:type_name -> stint.events.Reason
 	6,  // 22: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	30, // 23: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	31, // 23: stint.projections.Blocker.reason:type_name -> stint.events.Reason
 	5,  // 24: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	31, // 25: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	32, // 26: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	33, // 27: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	33, // 28: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	34, // 29: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	31, // 30: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	16, // 31: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	33, // 32: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	28, // 33: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	29, // 34: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	35, // 35: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	36, // 36: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	4,  // 37: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	4,  // 38: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	21, // 39: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	22, // 40: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	24, // 41: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	23, // 42: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	28, // 43: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	29, // 44: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	32, // 25: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	33, // 26: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	34, // 27: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	10, // 28: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
+	34, // 29: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	35, // 30: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	32, // 31: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	17, // 32: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	34, // 33: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	29, // 34: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	30, // 35: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	36, // 36: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	37, // 37: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	4,  // 38: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	4,  // 39: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	22, // 40: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	23, // 41: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	25, // 42: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	24, // 43: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	29, // 44: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	30, // 45: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }
@@ -2395,7 +2470,7 @@ func file_projections_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -176,6 +176,9 @@ func decided(a *projections.Answer) bool {
 
 // complete adds what is not in the view.
 func (c *Controller) complete(a *projections.Answer) {
+	if n := a.GetNodes(); n != nil {
+		n.Now = c.beats.now(n.GetNodes())
+	}
 	s := a.GetStatus()
 	if s == nil {
 		return

@@ -20,19 +20,27 @@ type beats struct {
 
 	mu       sync.Mutex
 	last     map[string]time.Time
-	forgiven time.Time // silence counts from here at the earliest
+	said     map[string]*projections.NodeNow // what nodes said of the moment with their last beats; not decided by
+	forgiven time.Time                       // silence counts from here at the earliest
 	lost     map[string]bool
 }
 
 func newBeats(clock func() time.Time) *beats {
-	return &beats{clock: clock, changed: make(chan struct{}, 1), last: map[string]time.Time{}, lost: map[string]bool{}, forgiven: clock()}
+	return &beats{clock: clock, changed: make(chan struct{}, 1), last: map[string]time.Time{}, said: map[string]*projections.NodeNow{}, lost: map[string]bool{}, forgiven: clock()}
 }
 
 func (b *beats) listen(w bus.Wire) (stop func(), err error) {
 	return w.Listen(events.SubjectBeats, "", func(n bus.Nudge) {
 		token := n.Subject[strings.LastIndexByte(n.Subject, '.')+1:]
-		if name, err := events.Untoken(token); err == nil {
-			b.heard(name)
+		name, err := events.Untoken(token)
+		if err != nil {
+			return
+		}
+		b.heard(name)
+		if beat := new(events.Beat); beat.UnmarshalVT(n.Data) == nil && beat.Known {
+			b.mu.Lock()
+			b.said[name] = &projections.NodeNow{Name: name, LoadHundredths: beat.LoadHundredths, FreeMemoryMib: beat.FreeMemoryMib}
+			b.mu.Unlock()
 		}
 	})
 }
@@ -48,6 +56,18 @@ func (b *beats) heard(node string) {
 		default:
 		}
 	}
+}
+
+// now returns what each of the nodes said of itself last, of those that did since the controller began.
+func (b *beats) now(nodes []*projections.Node) (said []*projections.NodeNow) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, n := range nodes {
+		if s := b.said[n.GetName()]; s != nil && n.GetUp() {
+			said = append(said, s)
+		}
+	}
+	return said
 }
 
 // forgive makes the silence of every node begin now: after a takeover, and after the bus was away.

@@ -41,7 +41,11 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 	case "config":
 		return showConfig(w)
 	case "licenses":
-		io.WriteString(w.Stdout, "No licenses configured in Slurm.\n") // they are not counted, see cli/slurm/conf
+		return showLicenses(s, w)
+	case "aliases":
+		return showAliases(s, w)
+	case "topology", "federation", "burstbuffer", "bbstat", "dwstat":
+		fmt.Fprintf(w.Stderr, "scontrol: %s\n", absent[s.Entity])
 		return 0
 	case "reservation":
 		if len(s.IDs) > 0 {
@@ -54,6 +58,71 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 		return showDaemons(w)
 	}
 	return w.complain("scontrol", fmt.Errorf("scontrol show %s is not supported by Stint yet", s.Entity))
+}
+
+// absent is what there is to say of what a cluster of Stint's never has: as with Slurm there is nothing on standard output.
+var absent = map[string]string{
+	"topology":    "no topology is configured: nodes are alike in reach",
+	"federation":  "the cluster is in no federation",
+	"burstbuffer": "there is no burst buffer",
+	"bbstat":      "there is no burst buffer",
+	"dwstat":      "there is no burst buffer",
+}
+
+// showAliases names the nodes of a host.
+func showAliases(s *slurm.Scontrol, w *World) int {
+	host := w.Host
+	if len(s.IDs) > 0 {
+		host = s.IDs[0]
+	}
+	a, err := w.ask("scontrol", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	var names []string
+	for _, n := range a.GetNodes().GetNodes() {
+		if n.GetDef().GetHostNames() == host || n.GetDef().GetHostNames() == "" && n.GetName() == host {
+			names = append(names, n.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return w.complain("scontrol", fmt.Errorf("no node is on the host %s", host))
+	}
+	fmt.Fprintln(w.Stdout, hostlist.CompressSorted(names))
+	return 0
+}
+
+// showLicenses prints the licences of the configuration and what running jobs asked for of them.
+func showLicenses(s *slurm.Scontrol, w *World) int {
+	info, err := w.config("scontrol")
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	a, err := w.jobs("scontrol", &projections.AskJobs{States: []events.JobState{events.JobState_RUNNING, events.JobState_SUSPENDED}})
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
+	var used []string
+	for _, j := range a.GetJobs().GetJobs() {
+		used = append(used, j.GetJob().GetSpec().GetLicenses())
+	}
+	all := format.Licenses(info.GetConfig(), used)
+	if len(all) == 0 {
+		io.WriteString(w.Stdout, "No licenses configured in Slurm.\n")
+		return 0
+	}
+	found := false
+	for _, l := range all {
+		if len(s.IDs) == 0 || slices.Contains(s.IDs, l.Name) {
+			found = true
+			io.WriteString(w.Stdout, l.Record(s.OneLine))
+		}
+	}
+	if !found {
+		fmt.Fprintf(w.Stdout, "License name %s not found\n", s.IDs[0])
+		return 1
+	}
+	return 0
 }
 
 // showHosts takes lists of hosts apart and puts them together; a path is a file with names. It asks nobody.
@@ -169,7 +238,12 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 				io.WriteString(w.Stdout, step.Record(s.OneLine))
 			}
 		}
-		if !found {
+		switch {
+		case found:
+		case !slices.ContainsFunc(steps, func(step format.Step) bool { return meant(&events.Target{Job: t.Job}, step.Job) }):
+			fmt.Fprintf(w.Stderr, "scontrol: %s: job %d runs no step\n", format.InvalidJobID, t.Job)
+			code = 1
+		default:
 			fmt.Fprintf(w.Stdout, "Job step %s not found\n", targetLabel(t))
 			code = 1
 		}
@@ -191,7 +265,7 @@ func showNodes(s *slurm.Scontrol, w *World) int {
 		return w.unmet("scontrol", err)
 	}
 	answer := a.GetNodes()
-	c := &format.NodeContext{Context: w.context(answer.GetConfig().GetCluster(), false), UserName: w.Users.Name, Sees: w.sees}
+	c := w.nodeContext(answer, false)
 	if s.JSON {
 		return nodesJSON(s, w, answer, c)
 	}
@@ -308,7 +382,7 @@ func showConfig(w *World) int {
 	}
 	c := w.context(info.GetConfig().GetCluster(), false)
 	host := w.controllerHost(info)
-	io.WriteString(w.Stdout, format.Config(info, &c, host, file))
+	io.WriteString(w.Stdout, format.Config(info, &c, format.ConfigPlace{Host: host, File: file, Uid: w.Users.Uid}))
 	io.WriteString(w.Stdout, "\n"+format.Ping("primary", host, true))
 	return 0
 }
@@ -324,7 +398,7 @@ func showDaemons(w *World) int {
 		out += "slurmctld "
 	}
 	for _, n := range a.GetNodes().GetNodes() {
-		if n.GetName() == here || n.GetDef().GetHostNames() == here || n.GetDef().GetVirtual() {
+		if d := n.GetDef(); n.GetName() == here || d.GetHostNames() == here || d.GetVirtual() && d.GetHostNames() == "" {
 			out += "slurmd "
 			break
 		}

@@ -24,6 +24,9 @@ func sinfo(args []string, w *World) int {
 		io.WriteString(w.Stdout, strings.Join(format.SinfoFieldsOf(w.Release()).Names(), "\n")+"\n")
 		return 0
 	}
+	if len(q.Stray) > 0 {
+		fmt.Fprintf(w.Stderr, "sinfo: %s is no option, and is left out\n", strings.Join(q.Stray, " "))
+	}
 	return w.repeat(q.Iterate, func() int { return sinfoOnce(q, w) })
 }
 
@@ -37,12 +40,18 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 	if err := w.other(q.Clusters, cluster); err != nil {
 		return w.complain("sinfo", err)
 	}
+	if q.Reservations {
+		io.WriteString(w.Stdout, format.NoReservations)
+		return 0
+	}
 	if q.JSON {
 		return sinfoJSON(q, w, answer)
 	}
 	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}
 	l := layout(w, "sinfo", format.SinfoFieldsOf(w.Release()), how)
-	c := &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name, Sees: w.sees}
+	l.SpaceAll()
+	c := w.nodeContext(answer, q.NoConvert)
+	c.Named = q.Clusters != ""
 	groups := format.Groups(q, l, answer, c)
 	wrong := format.SortGroups(q, groups)
 	if wrong != nil {
@@ -69,6 +78,18 @@ func sinfoJSON(q *slurm.Sinfo, w *World, answer *projections.AnswerNodes) int {
 	exact := *q
 	exact.Exact = true
 	l, _ := format.SinfoFields.ByLetter(jsonAlike)
-	groups := format.Groups(&exact, l, answer, &format.NodeContext{Context: w.context(cluster, q.NoConvert), UserName: w.Users.Name})
+	groups := format.Groups(&exact, l, answer, w.nodeContext(answer, q.NoConvert))
 	return printJSON(w, "sinfo", cluster, false, len(groups), func(i int) any { return groups[i].JSON(answer.GetNodes()) })
+}
+
+// nodeContext is what rows about the nodes of an answer have in common.
+func (w *World) nodeContext(a *projections.AnswerNodes, noConvert bool) *format.NodeContext {
+	c := &format.NodeContext{
+		Context: w.context(a.GetConfig().GetCluster(), noConvert), UserName: w.Users.Name, Sees: w.sees,
+		Config: a.GetConfig(), Now: make(map[string]*projections.NodeNow, len(a.GetNow())),
+	}
+	for _, n := range a.GetNow() {
+		c.Now[n.GetName()] = n
+	}
+	return c
 }

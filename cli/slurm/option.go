@@ -51,6 +51,9 @@ func (r Release) Version() string {
 	return "slurm 26.05.0"
 }
 
+// Number is the version alone: 22.05.8.
+func (r Release) Number() string { return strings.TrimPrefix(r.Version(), "slurm ") }
+
 func (r Release) String() string { return fmt.Sprintf("%02d.%02d", r/100, r%100) }
 
 // Option is one line of a command's table.

@@ -83,8 +83,8 @@ var scontrolEntities = []struct {
 	built bool
 }{
 	{"jobs", true}, {"nodes", true}, {"partitions", true}, {"config", true}, {"hostnames", true}, {"hostlist", true}, {"hostlistsorted", true}, {"steps", true},
-	{"licenses", true}, {"reservations", true}, {"daemons", true}, {"aliases", false}, {"assoc_mgr", false}, {"bbstat", false}, {"burstbuffer", false}, {"dwstat", false},
-	{"federation", false}, {"slurmd", false}, {"topoconf", false}, {"topology", false},
+	{"licenses", true}, {"reservations", true}, {"daemons", true}, {"aliases", true}, {"assoc_mgr", false}, {"bbstat", true}, {"burstbuffer", true}, {"dwstat", true},
+	{"federation", true}, {"slurmd", false}, {"topoconf", false}, {"topology", true},
 }
 
 // ReadScontrol reads a call of scontrol. The error is a *Failure.

@@ -31,7 +31,7 @@ var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Optio
 	{"nodes", 'n', Required, T1, 0, 0, "", "nodes", "NODES", "these nodes"},
 	{"noheader", 'h', None, T1, 0, 0, "", "noheader", "", "no line of headings"},
 	{"partition", 'p', Required, T1, 0, 0, "SINFO_PARTITION", "partition", "NAMES", "these partitions"},
-	{"reservation", 'T', None, T2, 0, 0, "", "", "", ""},
+	{"reservation", 'T', None, T2, 0, 0, "", "reservation", "", "reservations instead of partitions"},
 	{"responding", 'r', None, T1, 0, 0, "", "responding", "", "nodes that respond"},
 	{"sort", 'S', Required, T1, 0, 0, "SINFO_SORT", "sort", "FIELDS", "order: letters of --format, - before one for descending"},
 	{"states", 't', Required, T1, 0, 0, "", "states", "STATES", "nodes in these states"},
@@ -51,9 +51,10 @@ type Sinfo struct {
 	Partitions []string
 	States     []string // upper case words of NodeStateNames; empty: all
 
-	All, Hide, Dead, Responding, Exact, Reasons, Long, PerNode, Summarize, NoHeader, NoConvert, HelpFormat bool
-	Verbose, Iterate                                                                                       int
-	Clusters, Sort, Format, Fields                                                                         string
+	All, Hide, Dead, Responding, Exact, Reasons, Long, PerNode, Summarize, NoHeader, NoConvert, HelpFormat, Reservations bool
+	Verbose, Iterate                                                                                                     int
+	Clusters, Sort, Format, Fields                                                                                       string
+	Stray                                                                                                                []string // words that are no options, of which nothing is taken
 }
 
 // nodeStateNames are the states of nodes -t knows, with their short forms.
@@ -93,6 +94,7 @@ var sinfoEffects = map[string]func(*Sinfo, Given) error{
 	"nodes":        nodeWord(func(s *Sinfo) *string { return &s.Nodes }),
 	"noheader":     on(func(s *Sinfo) *bool { return &s.NoHeader }),
 	"partition":    words(func(s *Sinfo) *[]string { return &s.Partitions }),
+	"reservation":  on(func(s *Sinfo) *bool { return &s.Reservations }),
 	"responding":   on(func(s *Sinfo) *bool { return &s.Responding }),
 	"sort":         word(func(s *Sinfo) *string { return &s.Sort }),
 	"states":       (*Sinfo).states,
@@ -125,10 +127,9 @@ func ReadSinfo(in Input) (*Sinfo, error) {
 		return nil, err
 	case print != "":
 		return &Sinfo{Print: print}, nil
-	case len(rest) > 0:
-		return nil, refusal("Unrecognized option: %s; sinfo takes options only", clip(rest[0]))
 	case s.Dead && s.Responding:
 		return nil, refusal("--dead and --responding exclude one another")
 	}
+	s.Stray = rest
 	return s, nil
 }

@@ -233,22 +233,27 @@ func readInt(path ...string) (int, error) {
 }
 
 func readMemory(root string, m *Machine) error {
+	kib, err := memoryOf(root, "MemTotal:")
+	m.MemoryMiB = kib / 1024
+	return err
+}
+
+// memoryOf returns one of the figures of /proc/meminfo, in KiB.
+func memoryOf(root, name string) (kib uint64, err error) {
 	text, err := readText(root, "proc/meminfo")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) >= 2 && f[0] == "MemTotal:" {
-			kib, err := strconv.ParseUint(f[1], 10, 64)
-			if err != nil {
-				return fmt.Errorf("reading the size of memory: %w", err)
+		if len(f) >= 2 && f[0] == name {
+			if kib, err = strconv.ParseUint(f[1], 10, 64); err != nil {
+				return 0, fmt.Errorf("reading the size of memory: %w", err)
 			}
-			m.MemoryMiB = kib / 1024
-			return nil
+			return kib, nil
 		}
 	}
-	return fmt.Errorf("%s says no MemTotal", filepath.Join(root, "proc/meminfo"))
+	return 0, fmt.Errorf("%s says no %s", filepath.Join(root, "proc/meminfo"), strings.TrimSuffix(name, ":"))
 }
 
 func readTmp(root string, m *Machine) error {

@@ -215,3 +215,17 @@ func TestRestrict(t *testing.T) {
 		t.Errorf("%v, %v: the runtime sees %d", cpus, err, runtime.NumCPU())
 	}
 }
+
+// The load and the free memory of the moment.
+func TestNow(t *testing.T) {
+	root := fake(t, map[string]string{"proc/loadavg": "1.57 0.31 0.28 2/123 4567", "proc/meminfo": "MemTotal: 24689664 kB\nMemFree: 2049 kB"})
+	if load, free, err := Now(root); load != 157 || free != 2 || err != nil {
+		t.Errorf("%d, %d, %v", load, free, err)
+	}
+	for name, files := range map[string]map[string]string{"no load": {"proc/loadavg": ""}, "words": {"proc/loadavg": "much more"}, "negative": {"proc/loadavg": "-1 0"},
+		"no memory": {"proc/loadavg": "0.1 0.1", "proc/meminfo": "MemTotal: 5 kB"}} {
+		if _, _, err := Now(fake(t, files)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -46,19 +46,17 @@ func (o *order) compare(real map[string][]*row, at string) (*table, error) {
 			if len(names) == 0 {
 				continue
 			}
-			from := align(real[g], names)
-			for i, a := range answers {
-				if from+i >= len(real[g]) {
-					return nil, fmt.Errorf("%s has more rows of %s than were recorded", filepath.Base(scene), g)
+			for i, r := range pair(real[g], names) {
+				if r != nil {
+					o.one(t, r, answers[i], has)
 				}
-				o.one(t, real[g][from+i], a, scene, has)
 			}
 		}
 	}
 	return t, nil
 }
 
-func (o *order) one(t *table, r *row, a *answer, scene string, has func(string) bool) {
+func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 	c := t.groups[r.Group]
 	if c == nil {
 		c = new(counts)

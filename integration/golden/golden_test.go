@@ -63,6 +63,25 @@ func TestAlign(t *testing.T) {
 	}
 }
 
+// Rows that the recording left out have no partner, and those behind them theirs.
+func TestPair(t *testing.T) {
+	var real []*row
+	for _, n := range []string{"000-a", "001-b", "002-a", "003-c", "004-d"} {
+		real = append(real, &row{Name: n})
+	}
+	text := ""
+	for _, r := range pair(real, []string{"a", "x", "c", "d", "e"}) {
+		if r == nil {
+			text += "- "
+			continue
+		}
+		text += r.Name + " "
+	}
+	if text != "002-a - 003-c 004-d - " {
+		t.Errorf("%s", text)
+	}
+}
+
 // The table goes between the marks, and nothing else of the file changes.
 func TestTable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.md")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,6 +33,10 @@ var masks = []struct {
 }
 
 // fields of a command's own kind that tell of the machine and the moment, by the row's bare name: numbers there are any number.
+// unordered are commands whose lines come in the order in which the real one's threads happened to end: sinfo by node, or sorted by what
+// several partitions have in common.
+var unordered = regexp.MustCompile(`\bsinfo\b.* -N\b|\bsinfo -N\b|\bsinfo -S -?[nN]$`)
+
 var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|CPUsLoad|FreeMem|AllocSid|CPULoad)|fmt-w2)$`)
 
 // differ compares what was printed and returns the first line that differs, "" if none does.
@@ -44,6 +49,10 @@ func differ(r *row, real, ours string) string {
 		a = a[:len(a)-1] // the last may be cut within
 		b = b[:min(len(a), len(b))]
 	}
+	if unordered.MatchString(r.Command) {
+		slices.Sort(a)
+		slices.Sort(b)
+	}
 	ids := map[string]string{}
 	for i := range max(len(a), len(b)) {
 		switch {
@@ -52,14 +61,20 @@ func differ(r *row, real, ours string) string {
 		case i >= len(a):
 			return fmt.Sprintf("line %d is too much: %q", i+1, b[i])
 		}
-		if !sameLine(r, mask(a[i]), mask(b[i]), ids) {
+		if !sameLine(r, mask(r.Group, a[i]), mask(r.Group, b[i]), ids) {
 			return fmt.Sprintf("line %d: real %q, ours %q", i+1, strings.TrimRight(a[i], " "), strings.TrimRight(b[i], " "))
 		}
 	}
 	return ""
 }
 
-func mask(line string) string {
+// settling is the mark of a node that was made up again and has not answered yet.
+var settling = regexp.MustCompile(`\b(idle|drain|drained|down|mix|mixed)\*`)
+
+func mask(group, line string) string {
+	if group == "nodes" {
+		line = strings.ReplaceAll(settling.ReplaceAllString(line, "$1"), "+NOT_RESPONDING", "")
+	}
 	for _, m := range masks {
 		line = m.like.ReplaceAllString(line, m.by)
 	}

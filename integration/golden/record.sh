@@ -28,3 +28,15 @@ G() {
 for f in as sub waitj waitrun settle reset script; do eval "real_$(declare -f $f)"; eval "$f() { idle && return 0; real_$f \"\$@\"; }"; done
 for f in sleep squeue scancel scontrol sacctmgr; do eval "$f() { idle && return 0; command $f \"\$@\"; }"; done
 reset() { idle && return 0; real_reset; GROUP=setup; }
+
+# The recorded cluster began all jobs of the first scenario at once, in the order of their priorities; here each begins when it is submitted. The first is
+# kept off n1, which makes the allocations the recorded ones.
+if [ "$SCENE" = s10_state ]; then
+  sub() {
+    idle && return 0
+    case $1 in
+    '-J run1 '*) scontrol update nodename=n1 state=drain reason=staging; real_sub "$@"; sleep 1; scontrol update nodename=n1 state=resume ;;
+    *) real_sub "$@" ;;
+    esac
+  }
+fi

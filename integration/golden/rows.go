@@ -122,6 +122,21 @@ func align(real []*row, names []string) (from int) {
 	return from
 }
 
+// pair returns for each name of a scenario's rows the recorded row it is, nil where it was not kept.
+func pair(real []*row, names []string) []*row {
+	pairs := make([]*row, len(names))
+	at := align(real, names)
+	for i, n := range names {
+		for j := at; j < len(real); j++ {
+			if real[j].bare() == n {
+				pairs[i], at = real[j], j+1
+				break
+			}
+		}
+	}
+	return pairs
+}
+
 // leftOut says why a row is not compared, "" if it is.
 func leftOut(r *row, has func(command string) bool) string {
 	for _, rule := range []struct {

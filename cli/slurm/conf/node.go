@@ -86,7 +86,7 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 		case "port":
 			// A list gives every node a port of its own; the nodes of one machine are told apart by name here.
 			if strings.ContainsAny(p.value, "[,-") {
-				if _, err = hostlist.Count("p"+p.value, maxNodes); err == nil {
+				if def.Ports, err = ports(p.value, len(names)); err == nil {
 					b.Notes = append(b.Notes, Note{"Port", p.value, r.at.where(), Mapped, "nodes are found through the bus"})
 				}
 				break
@@ -141,6 +141,26 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 		def.Sockets = socketsPerBoard * max(def.Boards, 1)
 	}
 	return n, b.shape(n)
+}
+
+// ports reads a list of ports, one for each of n nodes: [17001-17004].
+func ports(v string, n int) ([]uint32, error) {
+	list, err := hostlist.Expand("p"+v, maxNodes)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != n {
+		return nil, fmt.Errorf("%d ports for %d nodes", len(list), n)
+	}
+	numbers := make([]uint32, n)
+	for i, word := range list {
+		x, err := whole(word[1:], 1, 65535)
+		if err != nil {
+			return nil, err
+		}
+		numbers[i] = uint32(x)
+	}
+	return numbers, nil
 }
 
 // shape completes the counts of sockets, cores, threads and CPUs from those that are given; none given leaves all to what
@@ -255,6 +275,9 @@ func (b *builder) split(keyOf func(name string) string, change func(n *node, key
 			if i > 0 || j < len(n.names) {
 				part = n.clone(n.names[i:j])
 				part.addrs, part.hosts = cutList(n.addrs, i, j), cutList(n.hosts, i, j)
+				if len(n.def.Ports) > 0 {
+					part.def.Ports = n.def.Ports[i:j]
+				}
 			}
 			if err := change(part, key); err != nil {
 				return fmt.Errorf("%s: %w", n.at.where(), err)

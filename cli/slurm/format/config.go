@@ -1,139 +1,244 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"stint/cli/slurm"
 	"stint/events"
+	"stint/events/hostlist"
 	"stint/projections"
 )
 
-// Config is what scontrol show config prints: the settings in force, those of the file and the defaults that matter, by
-// name. host is where the controller runs, file the path of slurm.conf (empty: none).
-func Config(a *projections.AnswerConfig, c *Context, host, file string) string {
-	cfg := a.GetConfig()
-	if cfg == nil {
-		cfg = &events.Config{}
-	}
-	values := map[string]string{}
-	for _, s := range cfg.GetSettings() {
-		if s.GetKey() != "SlurmctldHost" {
-			values[s.GetKey()] = withUnit(s.GetKey(), null(s.GetValue()))
-		}
-	}
-	set := func(key, format string, args ...any) { values[key] = fmt.Sprintf(format, args...) }
-	set("ClusterName", "%s", cfg.GetCluster())
-	set("KillWait", "%d sec", cfg.GetKillWaitS())
-	set("MinJobAge", "%d sec", cfg.GetMinJobAgeS())
-	set("MaxArraySize", "%d", cfg.GetMaxArraySize())
-	if n := cfg.GetMaxBatchRequeue(); n > 0 {
-		set("MaxBatchRequeue", "%d", n)
-	}
-	set("MaxJobCount", "%d", cfg.GetMaxJobCount())
-	set("FirstJobId", "%d", cfg.GetFirstJobId())
-	set("JobRequeue", "%s", bit(cfg.GetJobRequeue()))
-	set("JobFileAppend", "%s", bit(cfg.GetJobFileAppend()))
-	set("SlurmdTimeout", "%d sec", cfg.GetNodeTimeoutS())
-	set("ReturnToService", "%d", cfg.GetReturnToServiceN())
-	set("DisableRootJobs", "%s", map[bool]string{true: "Yes", false: "No"}[cfg.GetDisableRootJobs()])
-	over := "UNLIMITED"
-	if n := cfg.GetOverTimeLimitS(); n != events.Unlimited {
-		over = strconv.Itoa(int(n/60)) + " min"
-	}
-	set("OverTimeLimit", "%s", over)
-	for _, kind := range []struct {
-		cpu, node       string
-		perCPU, perNode uint64
-	}{{"DefMemPerCPU", "DefMemPerNode", cfg.GetDefMemPerCpuMib(), cfg.GetDefMemPerNodeMib()}, {"MaxMemPerCPU", "MaxMemPerNode", cfg.GetMaxMemPerCpuMib(), cfg.GetMaxMemPerNodeMib()}} {
-		delete(values, kind.cpu)
-		delete(values, kind.node)
-		switch {
-		case kind.perCPU > 0:
-			set(kind.cpu, "%d", kind.perCPU)
-		case kind.perNode > 0:
-			set(kind.node, "%d", kind.perNode)
-		default:
-			set(kind.node, "UNLIMITED")
-		}
-	}
-	enforce := "NO"
-	switch {
-	case cfg.GetEnforcePartLimitsAll():
-		enforce = "ALL"
-	case cfg.GetEnforcePartLimitsAny():
-		enforce = "ANY"
-	}
-	set("EnforcePartLimits", "%s", enforce)
-	scheduler := "sched/builtin"
-	if cfg.GetBackfill() {
-		scheduler = "sched/backfill"
-	}
-	set("SchedulerType", "%s", scheduler)
-	selectType := "select/cons_tres"
-	if cfg.GetSelectLinear() {
-		selectType = "select/linear"
-	}
-	set("SelectType", "%s", selectType)
-	set("SelectTypeParameters", "%s", selectParameters(cfg))
-	set("GresTypes", "%s", null(strings.Join(cfg.GetGresTypes(), ",")))
-	for i, h := range cfg.GetControllers() {
-		set(fmt.Sprintf("SlurmctldHost[%d]", i), "%s", h)
-	}
-	if len(cfg.GetControllers()) == 0 && host != "" {
-		set("SlurmctldHost[0]", "%s", host)
-	}
-	set("BOOT_TIME", "%s", c.Clock.Time(a.GetBootUs(), "Unknown"))
-	set("NEXT_JOB_ID", "%d", a.GetNextId())
-	set("SLURM_CONF", "%s", null(file))
-	set("SLURM_VERSION", "%s", strings.TrimPrefix(c.Release.Version(), "slurm "))
+// configRow is a line of scontrol show config.
+type configRow struct {
+	key          string
+	write        func(string) string // how a value of the file is shown
+	otherwise    string              // what is shown if the file says nothing
+	value        func(*configSource) string
+	since, until slurm.Release // 0: always
+}
 
-	keys := make([]string, 0, len(values))
-	for k := range values {
-		keys = append(keys, k)
+// ConfigPlace is where a configuration was read and is in force.
+type ConfigPlace struct {
+	Host string // where the controller runs
+	File string // the path of slurm.conf; empty: there is none
+	Uid  func(name string) (uint32, bool)
+}
+
+type configSource struct {
+	answer  *projections.AnswerConfig
+	cfg     *events.Config
+	context *Context
+	place   ConfigPlace
+	nodes   int
+	set     map[string]string // the file's settings, by their keys in lower case
+}
+
+// Config is what scontrol show config prints: every setting there is, as the cluster has it.
+func Config(a *projections.AnswerConfig, c *Context, place ConfigPlace) string {
+	s := &configSource{answer: a, cfg: a.GetConfig(), context: c, place: place, set: map[string]string{}}
+	if s.cfg == nil {
+		s.cfg = &events.Config{}
 	}
-	sort.Slice(keys, func(i, j int) bool { return strings.ToLower(keys[i]) < strings.ToLower(keys[j]) })
+	for _, set := range s.cfg.GetSettings() {
+		s.set[strings.ToLower(set.GetKey())] = set.GetValue()
+	}
+	for _, d := range s.cfg.GetNodes() {
+		if n, err := hostlist.Count(d.GetNames(), hostlist.MaxHosts); err == nil {
+			s.nodes += n
+		}
+	}
 	var b strings.Builder
+	line := func(key, value string) { fmt.Fprintf(&b, "%-23s = %s\n", key, value) }
 	fmt.Fprintf(&b, "Configuration data as of %s\n", c.Clock.Time(c.Clock.Now.UnixMicro(), ""))
-	for _, k := range keys {
-		fmt.Fprintf(&b, "%-23s = %s\n", k, values[k])
+	for _, r := range configTable {
+		switch {
+		case r.since != 0 && c.Release < r.since || r.until != 0 && c.Release > r.until:
+		case r.value != nil:
+			line(r.key, r.value(s))
+		case r.write != nil:
+			if v := s.set[strings.ToLower(r.key)]; v != "" {
+				line(r.key, r.write(v))
+			} else {
+				line(r.key, r.otherwise)
+			}
+		case r.key == "SlurmctldHost":
+			for i, h := range s.controllers() {
+				line(fmt.Sprintf("SlurmctldHost[%d]", i), h)
+			}
+		case r.key == "DefMemPer":
+			s.memory(line, r.key, s.cfg.GetDefMemPerCpuMib(), s.cfg.GetDefMemPerNodeMib())
+		case r.key == "MaxMemPer":
+			s.memory(line, r.key, s.cfg.GetMaxMemPerCpuMib(), s.cfg.GetMaxMemPerNodeMib())
+		}
 	}
-	if cg := cfg.GetCgroup(); cg.GetGiven() {
+	if cg := s.cfg.GetCgroup(); cg.GetGiven() && s.grouped() {
 		b.WriteString("\nCgroup Support Configuration:\n")
 		for _, kv := range [][2]string{
 			{"AllowedRAMSpace", fmt.Sprintf("%.1f%%", cg.GetAllowedRamPct())}, {"AllowedSwapSpace", fmt.Sprintf("%.1f%%", cg.GetAllowedSwapPct())},
 			{"ConstrainCores", boolWord(cg.GetCores())}, {"ConstrainDevices", boolWord(cg.GetDevices())}, {"ConstrainRAMSpace", boolWord(cg.GetRam())},
 			{"ConstrainSwapSpace", boolWord(cg.GetSwap())}, {"MaxRAMPercent", fmt.Sprintf("%.1f%%", cg.GetMaxRamPct())}, {"MinRAMSpace", fmt.Sprintf("%d MB", cg.GetMinRamMib())},
 		} {
-			fmt.Fprintf(&b, "%-23s = %s\n", kv[0], kv[1])
+			line(kv[0], kv[1])
 		}
+	}
+	b.WriteString("\nMPI Plugins Configuration:\n")
+	for _, kv := range mpiTable {
+		line(kv[0], kv[1])
 	}
 	return b.String()
 }
 
-// withUnit adds the unit in which a setting counts time to its number.
-func withUnit(key, value string) string {
-	_, err := strconv.ParseUint(value, 10, 32)
-	switch key {
-	case "BatchStartTimeout", "CompleteWait", "GetEnvTimeout", "GroupUpdateTime", "HealthCheckInterval", "InactiveLimit", "MessageTimeout",
-		"ResumeTimeout", "SchedulerTimeSlice", "SlurmctldTimeout", "SuspendTimeout", "TCPTimeout", "UnkillableStepTimeout", "WaitTime",
-		"AcctGatherNodeFreq", "ExtSensorsFreq", "SuspendTime":
-		if err == nil {
-			return value + " sec"
-		}
-	case "ResvOverRun":
-		if err == nil {
-			return value + " min"
-		}
-	case "PriorityDecayHalfLife", "PriorityMaxAge", "PriorityCalcPeriod", "PreemptExemptTime":
-		if s, err := slurm.ParseLimit(value); err == nil && s != events.Unlimited {
-			return Long(int64(s))
+// controllers are the hosts of the controllers as the file has them, else the one that answers.
+func (s *configSource) controllers() (hosts []string) {
+	for _, set := range s.cfg.GetSettings() {
+		if set.GetKey() == "SlurmctldHost" {
+			hosts = append(hosts, set.GetValue())
 		}
 	}
-	return value
+	if hosts == nil {
+		hosts = append(hosts, s.cfg.GetControllers()...)
+	}
+	if hosts == nil && s.place.Host != "" {
+		hosts = []string{s.place.Host}
+	}
+	return hosts
+}
+
+func (s *configSource) memory(line func(key, value string), key string, perCPU, perNode uint64) {
+	switch {
+	case perCPU > 0:
+		line(key+"CPU", fmt.Sprint(perCPU))
+	case perNode > 0:
+		line(key+"Node", fmt.Sprint(perNode))
+	default:
+		line(key+"Node", "UNLIMITED")
+	}
+}
+
+// grouped says whether the site left control groups in place: real Slurm shows their settings only then.
+func (s *configSource) grouped() bool {
+	for _, key := range []string{"proctracktype", "taskplugin", "jobacctgathertype"} {
+		if v := s.set[key]; v == "" || strings.Contains(v, "cgroup") {
+			return true
+		}
+	}
+	return false
+}
+
+func accountedTres(s *configSource) string {
+	all := "cpu,mem,energy,node,billing,fs/disk,vmem,pages"
+	if v := s.set["accountingstoragetres"]; v != "" {
+		all += "," + v
+	}
+	return all
+}
+
+// storeFlags has its words in one order, whatever that of the file.
+func storeFlags(s *configSource) string {
+	words := strings.Split(s.set["accountingstoreflags"], ",")
+	slices.Sort(words)
+	return null(strings.Join(words, ","))
+}
+
+func bootTime(s *configSource) string { return s.context.Clock.Time(s.answer.GetBootUs(), "Unknown") }
+
+func enforcedLimits(s *configSource) string {
+	switch {
+	case s.cfg.GetEnforcePartLimitsAll():
+		return "ALL"
+	case s.cfg.GetEnforcePartLimitsAny():
+		return "ANY"
+	}
+	return "NO"
+}
+
+// messagesHeld is how many messages for the accounting daemon would be kept: Slurm's rule.
+func messagesHeld(s *configSource) string {
+	if v := s.set["maxdbdmsgs"]; v != "" {
+		return v
+	}
+	return fmt.Sprint(max(10000, 2*uint64(s.cfg.GetMaxJobCount())+4*uint64(s.nodes)))
+}
+
+func overTime(s *configSource) string {
+	n := s.cfg.GetOverTimeLimitS()
+	if n == events.Unlimited {
+		return "UNLIMITED"
+	}
+	return u32(n/60) + " min"
+}
+
+func propagated(s *configSource) string {
+	if _, except := s.set["propagateresourcelimitsexcept"]; except && s.set["propagateresourcelimits"] == "" {
+		return "(null)"
+	}
+	return cmp.Or(s.set["propagateresourcelimits"], "ALL")
+}
+
+func schedulerType(s *configSource) string {
+	if s.cfg.GetBackfill() {
+		return "sched/backfill"
+	}
+	return "sched/builtin"
+}
+
+func selectType(s *configSource) string {
+	if s.cfg.GetSelectLinear() {
+		return "select/linear"
+	}
+	return "select/cons_tres"
+}
+
+// user is a setting that names a user, with its number.
+func (s *configSource) user(key string) string {
+	name := cmp.Or(s.set[strings.ToLower(key)], "root")
+	if s.place.Uid != nil {
+		if uid, ok := s.place.Uid(name); ok {
+			return fmt.Sprintf("%s(%d)", name, uid)
+		}
+	}
+	return name
+}
+
+// How values are written. A value that is no number stays as it is.
+func word(v string) string { return v }
+
+func counted(v, unit string) string {
+	if _, err := strconv.ParseUint(v, 10, 32); err != nil {
+		if strings.EqualFold(v, "UNLIMITED") || strings.EqualFold(v, "INFINITE") {
+			return strings.ToUpper(v)
+		}
+		return v
+	}
+	return v + unit
+}
+
+func seconds(v string) string   { return counted(v, " sec") }
+func minutesOf(v string) string { return counted(v, " min") }
+func micros(v string) string    { return counted(v, " usec") }
+func rate(v string) string      { return counted(v, " nodes/min") }
+func percent(v string) string   { return counted(strings.TrimSuffix(v, "%"), " percent") }
+
+func yesOrNo(v string) string {
+	switch strings.ToLower(v) {
+	case "yes", "y", "1", "true", "t", "up":
+		return "Yes"
+	}
+	return "No"
+}
+
+// span is a length of time: minutes, or as limits are written.
+func span(v string) string {
+	if n, err := slurm.ParseLimit(v); err == nil && n != events.Unlimited {
+		return Long(int64(n))
+	}
+	return v
 }
 
 func selectParameters(c *events.Config) string {

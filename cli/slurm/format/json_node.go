@@ -24,18 +24,46 @@ func NodeJSON(n *projections.Node, c *NodeContext) any {
 	}
 	return object{
 		{"architecture", inv.GetArch()}, {"burstbuffer_network_address", ""}, {"boards", max(d.GetBoards(), 1)}, {"boot_time", moment(max(n.GetBootUs(), inv.GetBootUs()))},
-		{"cluster_name", c.Cluster}, {"cores", cores}, {"specialized_cores", d.GetCoreSpec()}, {"cpu_binding", 0}, {"cpu_load", 0}, {"free_mem", unset()}, {"cpus", nodeCPUs(n)},
+		{"cluster_name", c.Cluster}, {"cores", cores}, {"specialized_cores", d.GetCoreSpec()}, {"cpu_binding", 0}, {"cpu_load", c.Now[n.GetName()].GetLoadHundredths()}, {"free_mem", c.freeNumber(n)}, {"cpus", nodeCPUs(n)},
 		{"effective_cpus", nodeCPUs(n) - int(d.GetCoreSpec())}, {"specialized_cpus", ""},
 		{"energy", object{{"average_watts", 0}, {"base_consumed_energy", 0}, {"consumed_energy", 0}, {"current_watts", unset()}, {"previous_consumed_energy", 0}, {"last_collected", 0}}},
 		{"external_sensors", object{}}, {"extra", ""}, {"power", object{}}, {"features", nodeFeatureList(n)}, {"active_features", nodeFeatureList(n)}, {"gpu_spec", ""},
 		{"gres", gres}, {"gres_drained", "N/A"}, {"gres_used", nodeGresUsed(n)}, {"instance_id", ""}, {"instance_type", ""}, {"last_busy", moment(n.GetBusyUs())}, {"mcs_label", ""},
 		{"specialized_memory", d.GetMemSpecMib()}, {"name", n.GetName()}, {"next_state_after_reboot", []string{"INVALID"}}, {"address", nodeAddr(n)}, {"hostname", nodeHost(n)},
-		{"state", strings.Split(StateOf(n).Upper, "+")}, {"operating_system", inv.GetOs()}, {"owner", ""}, {"partitions", append([]string{}, n.GetPartitions()...)}, {"port", d.GetPort()},
+		{"state", strings.Split(StateOf(n).Upper, "+")}, {"operating_system", inv.GetOs()}, {"owner", ""}, {"partitions", append([]string{}, n.GetPartitions()...)}, {"port", port(n)},
 		{"real_memory", nodeMemory(n)}, {"res_cores_per_gpu", 0}, {"comment", n.GetComment()}, {"reason", n.GetReason()}, {"reason_changed_at", moment(n.GetReasonUs())}, {"reason_set_by_user", user},
 		{"resume_after", unset()}, {"reservation", ""}, {"alloc_memory", n.GetMemoryUsedMib()}, {"alloc_cpus", used}, {"alloc_idle_cpus", nodeCPUs(n) - used},
 		{"tres", nodeTres(n, false).String()}, {"tres_used", nodeTres(n, true).String()}, {"tres_weighted", float64(used)}, {"slurmd_start_time", moment(n.GetExecutorStartUs())},
-		{"sockets", sockets}, {"threads", threads}, {"temporary_disk", nodeDisk(n)}, {"weight", max(d.GetWeight(), 1)}, {"topology", ""}, {"version", strings.TrimPrefix(c.Release.Version(), "slurm ")},
+		{"sockets", sockets}, {"threads", threads}, {"temporary_disk", nodeDisk(n)}, {"weight", max(d.GetWeight(), 1)}, {"topology", ""}, {"version", c.Release.Number()},
 	}
+}
+
+// freeNumber is a node's free memory, unset where it said nothing.
+func (c *NodeContext) freeNumber(n *projections.Node) any {
+	if now := c.Now[n.GetName()]; now != nil {
+		return number(now.FreeMemoryMib)
+	}
+	return unset()
+}
+
+// nowRange is the least and the most of a figure of the moment over nodes, unset where none said it.
+func (g Group) nowRange(get func(*projections.NodeNow) uint64) object {
+	lo, hi, some := uint64(0), uint64(0), false
+	for _, n := range g.Nodes {
+		now := g.Context.Now[n.GetName()]
+		if now == nil {
+			continue
+		}
+		v := get(now)
+		if !some {
+			lo, hi, some = v, v, true
+		}
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	if !some {
+		return object{{"minimum", unset()}, {"maximum", unset()}}
+	}
+	return object{{"minimum", number(lo)}, {"maximum", number(hi)}}
 }
 
 func nodeFeatureList(n *projections.Node) []string {
@@ -104,11 +132,11 @@ func (g Group) JSON(nodes []*projections.Node) any {
 		names, hosts, addresses = append(names, n.GetName()), append(hosts, nodeHost(n)), append(addresses, nodeAddr(n))
 		memory += n.GetMemoryUsedMib()
 	}
-	state, port, version := []string{}, uint32(0), ""
+	state, listens, version := []string{}, uint32(0), ""
 	features, gres, gresUsed, comment, reason, at, user := "", "", "", "", "", unset(), ""
 	if len(g.Nodes) > 0 {
 		n := g.Nodes[0]
-		state, port = strings.Split(StateOf(n).Upper, "+"), n.GetDef().GetPort()
+		state, listens = strings.Split(StateOf(n).Upper, "+"), port(n)
 		features, gres, gresUsed, comment = strings.Join(n.GetDef().GetFeatures(), ","), nodeGres(n), nodeGresUsed(n), n.GetComment()
 		if gres == "(null)" {
 			gres = ""
@@ -116,7 +144,7 @@ func (g Group) JSON(nodes []*projections.Node) any {
 		if reason = n.GetReason(); reason != "" {
 			at, user = moment(n.GetReasonUs()), g.Context.user(n.GetReasonUid())
 		}
-		version = strings.TrimPrefix(g.Context.Release.Version(), "slurm ")
+		version = g.Context.Release.Number()
 	}
 	span := func(get func(*projections.Node) uint64) object {
 		lo, hi := uint64(0), uint64(0)
@@ -130,14 +158,14 @@ func (g Group) JSON(nodes []*projections.Node) any {
 		return object{{"minimum", lo}, {"maximum", hi}}
 	}
 	cpus := append(object{{"allocated", cAlloc}, {"idle", cIdle}, {"other", cOther}, {"total", cTotal}}, span(cpusOf)...)
-	cpus = append(cpus, pair{"load", object{{"minimum", unset()}, {"maximum", unset()}}})
-	mem := append(span(nodeMemory), pair{"free", object{{"minimum", unset()}, {"maximum", unset()}}}, pair{"allocated", memory})
+	cpus = append(cpus, pair{"load", g.nowRange(func(n *projections.NodeNow) uint64 { return uint64(n.LoadHundredths) })})
+	mem := append(span(nodeMemory), pair{"free", g.nowRange((*projections.NodeNow).GetFreeMemoryMib)}, pair{"allocated", memory})
 	var partition any = object{}
 	if g.Partition != nil {
 		partition = PartitionJSON(g.Partition, nodes, g.Context)
 	}
 	return object{
-		{"port", port}, {"node", object{{"state", state}}},
+		{"port", listens}, {"node", object{{"state", state}}},
 		{"nodes", object{{"allocated", alloc}, {"idle", idle}, {"other", other}, {"total", total}, {"addresses", append([]string{}, addresses...)}, {"hostnames", append([]string{}, hosts...)}, {"nodes", append([]string{}, names...)}}},
 		{"cpus", cpus}, {"sockets", span(socketsOf)}, {"cores", span(coresOf)}, {"threads", span(threadsOf)}, {"disk", span(nodeDisk)}, {"memory", mem},
 		{"weight", span(func(n *projections.Node) uint64 { return uint64(max(n.GetDef().GetWeight(), 1)) })},

@@ -68,6 +68,7 @@ type column[R any] struct {
 	fit    int // -1: no; otherwise as wide as the widest value, at least so much
 	right  bool
 	suffix string
+	every  bool // it is one of those that `all` stands for
 }
 
 // Layout is the columns of a line.
@@ -137,13 +138,22 @@ func (f Fields[R]) every() []column[R] {
 	var columns []column[R]
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		if field := f.letter(c); field != nil {
-			columns = append(columns, column[R]{field: field, fit: -1, suffix: "|"})
+			columns = append(columns, column[R]{field: field, fit: -1, suffix: "|", every: true})
 		}
 	}
 	if n := len(columns); n > 0 {
 		columns[n-1].suffix = ""
 	}
 	return columns
+}
+
+// SpaceAll puts a blank behind those columns of `all` that have a capital letter: so sinfo prints them.
+func (l *Layout[R]) SpaceAll() {
+	for i := range l.columns {
+		if c := &l.columns[i]; c.every && c.field.Letter < 'a' {
+			c.suffix = " " + c.suffix
+		}
+	}
 }
 
 // defaultWidth is that of the columns of -O.

@@ -211,7 +211,7 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 	}
 	r.line("NodeName=%s%s CoresPerSocket=%d ", n.GetName(), arch, cores)
 	used := events.Words(n.GetCpusUsed()).Count()
-	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=N/A", used, nodeCPUs(n)-int(d.GetCoreSpec()), nodeCPUs(n))
+	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=%s", used, nodeCPUs(n)-int(d.GetCoreSpec()), nodeCPUs(n), c.load(n))
 	r.line("AvailableFeatures=%s", nodeFeatures(n))
 	r.line("ActiveFeatures=%s", nodeFeatures(n))
 	r.line("Gres=%s", nodeGres(n))
@@ -219,15 +219,15 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 		r.line("GresDrain=N/A")
 		r.line("GresUsed=%s", nodeGresUsed(n))
 	}
-	port := ""
-	if p := d.GetPort(); p != 0 && p != 6818 {
-		port = fmt.Sprintf(" Port=%d", p)
+	where := ""
+	if p := port(n); p != slurmdPort {
+		where = fmt.Sprintf(" Port=%d", p)
 	}
-	r.line("NodeAddr=%s NodeHostName=%s%s Version=%s", nodeAddr(n), nodeHost(n), port, strings.TrimPrefix(c.Release.Version(), "slurm "))
+	r.line("NodeAddr=%s NodeHostName=%s%s Version=%s", nodeAddr(n), nodeHost(n), where, c.Release.Number())
 	if inv.GetOs() != "" {
 		r.line("OS=%s ", inv.GetOs())
 	}
-	r.line("RealMemory=%d AllocMem=%d FreeMem=N/A Sockets=%d Boards=%d", nodeMemory(n), n.GetMemoryUsedMib(), sockets, max(d.GetBoards(), 1))
+	r.line("RealMemory=%d AllocMem=%d FreeMem=%s Sockets=%d Boards=%d", nodeMemory(n), n.GetMemoryUsedMib(), c.free(n), sockets, max(d.GetBoards(), 1))
 	r.line("State=%s ThreadsPerCore=%d TmpDisk=%d Weight=%d Owner=N/A MCS_label=N/A", StateOf(n).Upper, threads, nodeDisk(n), max(d.GetWeight(), 1))
 	if len(n.GetPartitions()) > 0 {
 		r.line("Partitions=%s ", strings.Join(n.GetPartitions(), ","))
@@ -302,11 +302,7 @@ func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeC
 			over = u32(p.GetOverTimeLimitS() / 60)
 		}
 	}
-	preempt := p.GetPreemptMode()
-	if preempt == "" {
-		preempt = "OFF"
-	}
-	r.line("OverTimeLimit=%s PreemptMode=%s", over, preempt)
+	r.line("OverTimeLimit=%s PreemptMode=%s", over, c.preemptMode(p))
 	state := [...]string{"UP", "DOWN", "DRAIN", "INACTIVE"}[min(int(p.GetState()), 3)]
 	r.line("State=%s TotalCPUs=%d TotalNodes=%d SelectTypeParameters=NONE", state, cpus, len(own))
 	r.line("JobDefaults=(null)")

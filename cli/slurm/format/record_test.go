@@ -135,9 +135,10 @@ func TestConfigRecord(t *testing.T) {
 	a := &projections.AnswerConfig{BootUs: us("2026-11-30T13:53:14"), NextId: 17, Config: &events.Config{Cluster: "oracle", KillWaitS: 5, MinJobAgeS: 300, MaxArraySize: 50001,
 		MaxJobCount: 100000, FirstJobId: 1, JobRequeue: true, NodeTimeoutS: 60, ReturnToServiceN: 2, DefMemPerCpuMib: 100, Backfill: true, SelectCore: true, SelectMemory: true,
 		GresTypes: []string{"gpu"}, Controllers: []string{"vm"}, Settings: []*events.Setting{{Key: "KillWait", Value: "5"}, {Key: "AuthType", Value: "auth/munge"}, {Key: "Licenses", Value: "matlab:4,ansys:2"}, {Key: "Epilog"}, {Key: "WaitTime", Value: "0"}, {Key: "PriorityMaxAge", Value: "7-0"}, {Key: "ResvOverRun", Value: "UNLIMITED"}}}}
-	got := Config(a, testContext(slurm.Release2205), "vm", "/etc/slurm/slurm.conf")
+	got := Config(a, testContext(slurm.Release2205), ConfigPlace{Host: "vm", File: "/etc/slurm/slurm.conf"})
 	for _, want := range []string{
-		"Configuration data as of 2026-11-30T13:54:15\nAuthType                = auth/munge\nBOOT_TIME               = 2026-11-30T13:53:14\nClusterName             = oracle\nDefMemPerCPU            = 100\n",
+		"Configuration data as of 2026-11-30T13:54:15\nAccountingStorageBackupHost = (null)\n", "\nAuthType                = auth/munge\n", "\nBOOT_TIME               = 2026-11-30T13:53:14\n", "\nClusterName             = oracle\n", "\nDefMemPerCPU            = 100\n",
+		"\nSlurmUser               = root\n", "\nMaxDBDMsgs              = 200000\n", "\nLaunchType              = launch/slurm\n",
 		"\nEpilog                  = (null)\n", "\nWaitTime                = 0 sec\n", "\nPriorityMaxAge          = 7-00:00:00\n", "\nResvOverRun             = UNLIMITED\n", "\nKillWait                = 5 sec\n", "\nLicenses                = matlab:4,ansys:2\n", "\nMaxArraySize            = 50001\n", "\nMaxMemPerNode           = UNLIMITED\n",
 		"\nMinJobAge               = 300 sec\n", "\nNEXT_JOB_ID             = 17\n", "\nOverTimeLimit           = 0 min\n", "\nSchedulerType           = sched/backfill\n", "\nSelectTypeParameters    = CR_CORE_MEMORY\n",
 		"\nSLURM_CONF              = /etc/slurm/slurm.conf\n", "\nSLURM_VERSION           = 22.05.8\n", "\nSlurmctldHost[0]        = vm\n", "\nSlurmdTimeout           = 60 sec\n",
@@ -145,6 +146,16 @@ func TestConfigRecord(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
+	}
+	if got := Config(a, testContext(slurm.Release2605), ConfigPlace{}); strings.Contains(got, "LaunchType") || !strings.Contains(got, "\nCertmgrType ") {
+		t.Errorf("of another release:\n%s", got)
+	}
+	keys := map[string]bool{}
+	for _, r := range configTable {
+		if keys[strings.ToLower(r.key)] {
+			t.Errorf("%s stands twice", r.key)
+		}
+		keys[strings.ToLower(r.key)] = true
 	}
 	if got := Ping("primary", "vm", true); got != "Slurmctld(primary) at vm is UP\n" {
 		t.Errorf("ping: %q", got)

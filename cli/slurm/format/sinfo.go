@@ -26,7 +26,83 @@ type NodeContext struct {
 	Context
 	UserName func(uid uint32) string           // nil: numbers are shown
 	Sees     func(p *events.PartitionDef) bool // whether the caller is shown a partition; nil: those that are not hidden
+	Config   *events.Config                    // of the cluster; nil: Slurm's defaults
+	Now      map[string]*projections.NodeNow   // by node: what it said of the moment
+	Named    bool                              // the cluster was asked for by name
 }
+
+// setting is a key of the cluster's configuration as its file has it, or otherwise.
+func (c *NodeContext) setting(key, otherwise string) string {
+	if c.Config != nil {
+		for _, s := range c.Config.GetSettings() {
+			if strings.EqualFold(s.GetKey(), key) && s.GetValue() != "" {
+				return s.GetValue()
+			}
+		}
+	}
+	return otherwise
+}
+
+// preemptMode is how jobs of a partition are preempted: as it says itself, else as the cluster does.
+func (c *NodeContext) preemptMode(p *events.PartitionDef) string {
+	if p.GetPreemptMode() != "" {
+		return p.GetPreemptMode()
+	}
+	return strings.ToUpper(c.setting("PreemptMode", "OFF"))
+}
+
+// load is a node's load of the last minute, and free its free memory in MiB; N/A where it said nothing.
+func (c *NodeContext) load(n *projections.Node) string {
+	if now := c.Now[n.GetName()]; now != nil {
+		return fmt.Sprintf("%.2f", float64(now.LoadHundredths)/100)
+	}
+	return "N/A"
+}
+
+func (c *NodeContext) free(n *projections.Node) string {
+	if now := c.Now[n.GetName()]; now != nil {
+		return fmt.Sprint(now.FreeMemoryMib)
+	}
+	return "N/A"
+}
+
+// momentSpan makes a field of a figure of the moment: of several nodes the least and the most.
+func momentSpan(value func(*projections.NodeNow) float64, text func(*NodeContext, *projections.Node) string) func(Group) string {
+	return func(g Group) string {
+		var least, most *projections.Node
+		for _, n := range g.Nodes {
+			now := g.Context.Now[n.GetName()]
+			if now == nil {
+				continue
+			}
+			if least == nil || value(now) < value(g.Context.Now[least.GetName()]) {
+				least = n
+			}
+			if most == nil || value(now) > value(g.Context.Now[most.GetName()]) {
+				most = n
+			}
+		}
+		if least == nil {
+			return "N/A"
+		}
+		lo, hi := text(g.Context, least), text(g.Context, most)
+		if lo == hi {
+			return lo
+		}
+		return lo + "-" + hi
+	}
+}
+
+// port is where a node's daemon listens.
+func port(n *projections.Node) uint32 {
+	if p := n.GetDef().GetPort(); p != 0 {
+		return p
+	}
+	return slurmdPort
+}
+
+// slurmdPort is the port of Slurm's node daemon where nothing is said.
+const slurmdPort = 6818
 
 func (c *NodeContext) sees(p *events.PartitionDef) bool {
 	if c.Sees != nil {
@@ -224,7 +300,7 @@ var SinfoFields = Fields[Group]{
 	}), nil},
 	{'R', "PartitionName", "PARTITION", partitionField((*events.PartitionDef).GetName), nil},
 	{'a', "Available", "AVAIL", partitionField(func(p *events.PartitionDef) string {
-		return [...]string{"up", "down", "drain", "inact"}[min(int(p.GetState()), 3)]
+		return [...]string{"up", "down", "drain", "inactive"}[min(int(p.GetState()), 3)]
 	}), nil},
 	{'l', "Time", "TIMELIMIT", partitionField(func(p *events.PartitionDef) string { return limitOr(p.GetMaxTimeS(), "infinite") }), func(g Group) int64 { return int64(g.Partition.GetMaxTimeS()) }},
 	{'L', "DefaultTime", "DEFAULTTIME", partitionField(func(p *events.PartitionDef) string {
@@ -249,12 +325,9 @@ var SinfoFields = Fields[Group]{
 	{'g', "Groups", "GROUPS", partitionField(func(p *events.PartitionDef) string { return allOr(p.GetAllowGroups()) }), nil},
 	{'p', "PriorityTier", "PRIO_TIER", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityTier()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityTier()) }},
 	{'I', "PriorityJobFactor", "PRIO_JOB_FACTOR", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityJobFactor()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityJobFactor()) }},
-	{'M', "PreemptMode", "PREEMPT_MODE", partitionField(func(p *events.PartitionDef) string {
-		if p.GetPreemptMode() == "" {
-			return "OFF"
-		}
-		return p.GetPreemptMode()
-	}), nil},
+	{'M', "PreemptMode", "PREEMPT_MODE", func(g Group) string {
+		return partitionField(g.Context.preemptMode)(g)
+	}, nil},
 	{'B', "MaxCPUsPerNode", "MAX_CPUS_PER_NODE", partitionField(func(p *events.PartitionDef) string {
 		if p.GetMaxCpusPerNode() == 0 {
 			return "UNLIMITED"
@@ -269,7 +342,7 @@ var SinfoFields = Fields[Group]{
 	{'N', "NodeList", "NODELIST", Group.list, nil},
 	{'n', "NodeHost", "HOSTNAMES", firstNode(nodeHost), nil},
 	{'o', "NodeAddr", "NODE_ADDR", firstNode(nodeAddr), nil},
-	{0, "Port", "PORT", firstNode(func(n *projections.Node) string { return u32(n.GetDef().GetPort()) }), nil},
+	{0, "Port", "PORT", firstNode(func(n *projections.Node) string { return u32(port(n)) }), nil},
 	{'D', "Nodes", "NODES", func(g Group) string { return fmt.Sprint(len(g.Nodes)) }, func(g Group) int64 { return int64(len(g.Nodes)) }},
 	{'A', "NodeAI", "NODES(A/I)", func(g Group) string { a, i, _, _ := g.nodeCounts(); return slashes(a, i) }, nil},
 	{'F', "NodeAIOT", "NODES(A/I/O/T)", func(g Group) string { return slashes(four(g.nodeCounts())...) }, nil},
@@ -283,8 +356,8 @@ var SinfoFields = Fields[Group]{
 	{'Z', "Threads", "THREADS", least(threadsOf), nil},
 	{'z', "SocketCoreThread", "S:C:T", func(g Group) string { return least(socketsOf)(g) + ":" + least(coresOf)(g) + ":" + least(threadsOf)(g) }, nil},
 	{0, "AllocMem", "ALLOCMEM", firstNode(func(n *projections.Node) string { return fmt.Sprint(n.GetMemoryUsedMib()) }), nil},
-	{'e', "FreeMem", "FREE_MEM", fixedText[Group]("N/A"), nil},
-	{'O', "CPUsLoad", "CPU_LOAD", fixedText[Group]("N/A"), nil},
+	{'e', "FreeMem", "FREE_MEM", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.FreeMemoryMib) }, (*NodeContext).free), nil},
+	{'O', "CPUsLoad", "CPU_LOAD", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.LoadHundredths) }, (*NodeContext).load), nil},
 	{'f', "Features", "AVAIL_FEATURES", firstNode(nodeFeatures), nil},
 	{'b', "features_act", "ACTIVE_FEATURES", firstNode(nodeFeatures), nil},
 	{'G', "Gres", "GRES", firstNode(nodeGres), nil},
@@ -301,8 +374,13 @@ var SinfoFields = Fields[Group]{
 	{'u', "User", "USER", func(g Group) string { return g.reasonUser(false) }, nil},
 	{'U', "UserLong", "USER", func(g Group) string { return g.reasonUser(true) }, nil},
 	{'i', "Reservation", "RESERVATION", fixedText[Group](""), nil},
-	{'v', "Version", "VERSION", func(g Group) string { return strings.TrimPrefix(g.Context.Release.Version(), "slurm ") }, nil},
-	{'V', "Cluster", "CLUSTER", func(g Group) string { return orNA(g.Context.Cluster) }, nil},
+	{'v', "Version", "VERSION", func(g Group) string { return g.Context.Release.Number() }, nil},
+	{'V', "Cluster", "CLUSTER", func(g Group) string {
+		if !g.Context.Named {
+			return "N/A"
+		}
+		return orNA(g.Context.Cluster)
+	}, nil},
 	{0, "Comment", "COMMENT", firstNode(func(n *projections.Node) string { return null(n.GetComment()) }), nil},
 	{0, "Extra", "EXTRA", fixedText[Group]("(null)"), nil},
 }

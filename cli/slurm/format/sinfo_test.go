@@ -146,9 +146,9 @@ long         up   infinite      0    n/a
 		{"-h -p compute,long -o %P|%R|%a|%A|%b|%B|%c|%C|%d|%D", "compute*|compute|up|1/0|amd,gpu,a100|UNLIMITED|8|1/7/8/16|10000|2\ncompute*|compute|up|2/0|intel,avx2|UNLIMITED|8|14/2/0/16|10000|2\nlong|long|up|2/0|intel,avx2|UNLIMITED|8|14/2/0/16|10000|2\n"},
 		{"-h -p compute -o %G|%h|%H|%I|%l|%L|%m|%M|%w|%z|%u|%U|%E", "gpu:a100:4|NO|2026-11-30T13:53:47|100|1-00:00:00|1:00:00|16000|REQUEUE|20|1:8:1|root|root(0)|disk failure\n" +
 			"gpu:a100:4|NO|Unknown|100|1-00:00:00|1:00:00|16000|REQUEUE|20|1:8:1|Unknown|Unknown|none\n(null)|NO|Unknown|100|1-00:00:00|1:00:00|16000|REQUEUE|10|1:8:1|Unknown|Unknown|none\n"},
-		{"-h -p compute -o %w|%v|%V|%s|%S|%r|%p|%g", "10+|22.05.8|oracle|1-infinite|all|no|1|all\n"},
+		{"-h -p compute -o %w|%v|%V|%s|%S|%r|%p|%g", "10+|22.05.8|N/A|1-infinite|all|no|1|all\n"},
 		{"-h -S -P -o %P", "long\ngpu\ndebug\ncompute*\n"},
-		{"-h -a -p inactive -o %P|%a|%F", "inactive|inact|3/0/1/4\n"},
+		{"-h -a -p inactive -o %P|%a|%F", "inactive|inactive|3/0/1/4\n"},
 		{"-h -N -n n3 -p compute -O NodeList:10,AllocMem:10,Memory:8,CPUsState:16,StateLong:12,GresUsed:30", "n3        100       16000   1/7/0/8         mixed       gpu:a100:2(IDX:0-1)           \n"},
 		{"-h -p gpu -O Partition:8,StateComplete:20", "gpu     idle+drain          \ngpu     mixed               \n"},
 		{"-h -p gpu -o p=%P%%", "p=gpu\n"},
