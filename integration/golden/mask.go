@@ -29,15 +29,24 @@ var masks = []struct {
 	{regexp.MustCompile(`\bFreeMem=\S+`), "FreeMem=@FREE"},
 	{regexp.MustCompile(`\bOS=.*?( RealMemory=| *$)`), "OS=@OS$1"},
 	{regexp.MustCompile(`\bPort=\d+`), "Port=@PORT"},
+	{regexp.MustCompile(`^(FirstJobId|NEXT_JOB_ID) +=.*`), "$1=@ID"},        // of this comparison's own making
+	{regexp.MustCompile(`^SchedulerType +=.*`), "SchedulerType=@SCHEDULER"}, // so is this
+	{regexp.MustCompile(`^(PluginDir|Slurmctld\w+File|Slurmd\w+File|SlurmdSpoolDir|StateSaveLocation|SLURM_CONF) +=.*`), "$1=@PATH"},
 	{regexp.MustCompile(`\bPriority=[1-9]\d*`), "Priority=@PRIORITY"},
 }
 
 // fields of a command's own kind that tell of the machine and the moment, by the row's bare name: numbers there are any number.
+// ranges are such fields over several nodes.
+var (
+	ranges = regexp.MustCompile(`^(fmt-[Oe]|long-(CPUsLoad|FreeMem))$`)
+	figure = regexp.MustCompile(`\b\d+(\.\d+)?(-\d+(\.\d+)?)?\b`)
+)
+
 // unordered are commands whose lines come in the order in which the real one's threads happened to end: sinfo by node, or sorted by what
 // several partitions have in common.
 var unordered = regexp.MustCompile(`\bsinfo\b.* -N\b|\bsinfo -N\b|\bsinfo -S -?[nN]$`)
 
-var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|CPUsLoad|FreeMem|AllocSid|CPULoad)|fmt-w2)$`)
+var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|CPUsLoad|FreeMem|AllocSid|CPULoad|All)|fmt-w2|fmt-all)$`)
 
 // differ compares what was printed and returns the first line that differs, "" if none does.
 func differ(r *row, real, ours string) string {
@@ -105,6 +114,10 @@ func sameLine(r *row, a, b string, ids map[string]string) bool {
 		loose = loose || t[0] == '@' || isId(t)
 	}
 	free := anyNumber.MatchString(r.bare())
+	if ranges.MatchString(r.bare()) {
+		a, b = figure.ReplaceAllString(a, "@FIGURE"), figure.ReplaceAllString(b, "@FIGURE")
+		x, y, loose = token.FindAllString(a, -1), token.FindAllString(b, -1), true
+	}
 	if len(x) != len(y) {
 		x, y = drop(x), drop(y)
 	}

@@ -163,6 +163,9 @@ func (o *order) site(dir string, first int) error {
 		out := strings.ReplaceAll(string(text), "@RUN@", filepath.Join(filepath.Dir(dir), "run"))
 		if name == "slurm.conf" {
 			out += fmt.Sprintf("SlurmCompat=22.05\nFirstJobId=%d\n", first)
+			if first < idsFrom { // see record.sh
+				out = strings.Replace(out, "SchedulerType=sched/backfill", "SchedulerType=sched/builtin", 1)
+			}
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(out), 0o644); err != nil {
 			return err

@@ -29,13 +29,17 @@ for f in as sub waitj waitrun settle reset script; do eval "real_$(declare -f $f
 for f in sleep squeue scancel scontrol sacctmgr; do eval "$f() { idle && return 0; command $f \"\$@\"; }"; done
 reset() { idle && return 0; real_reset; GROUP=setup; }
 
-# The recorded cluster began all jobs of the first scenario at once, in the order of their priorities; here each begins when it is submitted. The first is
-# kept off n1, which makes the allocations the recorded ones.
+# The recorded cluster began all jobs of the first scenario at once, in the order of their priorities, and planned with whole nodes; here each begins when it is
+# submitted, and what fits beside a plan starts. To come to the recorded allocations the first job is kept off n1, one waits until the next is ranked before it,
+# and nothing is filled in (see play.go).
 if [ "$SCENE" = s10_state ]; then
   sub() {
     idle && return 0
     case $1 in
-    '-J run1 '*) scontrol update nodename=n1 state=drain reason=staging; real_sub "$@"; sleep 1; scontrol update nodename=n1 state=resume ;;
+    '-J run1 '*) scontrol update nodename=n1 state=drain reason=staging >/dev/null 2>&1; real_sub "$@"; sleep 1; scontrol update nodename=n1 state=resume ;;
+    '-J physj '*) scontrol update partition=phys state=down; behind=$(real_sub "$@"); echo "$behind" | tee "$O/behind" ;;
+    '-J a_very_long'*)
+      real_sub "$@"; scontrol update jobid="$(cat "$O/behind")" priority=1000 >/dev/null 2>&1; scontrol update partition=phys state=up >/dev/null 2>&1 ;;
     *) real_sub "$@" ;;
     esac
   }

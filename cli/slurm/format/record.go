@@ -200,6 +200,24 @@ func gresWord(name, kind string, n uint64) string {
 	return fmt.Sprintf("%s:%d", name, n)
 }
 
+// partitionsOf names a node's partitions that the caller is shown.
+func (c *NodeContext) partitionsOf(n *projections.Node) []string {
+	if c.Config == nil {
+		return n.GetPartitions()
+	}
+	hidden := map[string]bool{}
+	for _, p := range c.Config.GetPartitions() {
+		hidden[p.GetName()] = !c.sees(p)
+	}
+	var seen []string
+	for _, name := range n.GetPartitions() {
+		if !hidden[name] {
+			seen = append(seen, name)
+		}
+	}
+	return seen
+}
+
 // NodeRecord is a node as scontrol show node prints it, blank lines behind it included.
 func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) string {
 	r := &record{}
@@ -229,8 +247,8 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 	}
 	r.line("RealMemory=%d AllocMem=%d FreeMem=%s Sockets=%d Boards=%d", nodeMemory(n), n.GetMemoryUsedMib(), c.free(n), sockets, max(d.GetBoards(), 1))
 	r.line("State=%s ThreadsPerCore=%d TmpDisk=%d Weight=%d Owner=N/A MCS_label=N/A", StateOf(n).Upper, threads, nodeDisk(n), max(d.GetWeight(), 1))
-	if len(n.GetPartitions()) > 0 {
-		r.line("Partitions=%s ", strings.Join(n.GetPartitions(), ","))
+	if seen := c.partitionsOf(n); len(seen) > 0 {
+		r.line("Partitions=%s ", strings.Join(seen, ","))
 	}
 	r.line("BootTime=%s SlurmdStartTime=%s", c.Clock.Time(max(n.GetBootUs(), inv.GetBootUs()), "None"), c.Clock.Time(n.GetExecutorStartUs(), "None"))
 	busy := fmt.Sprintf("LastBusyTime=%s", c.Clock.Time(n.GetBusyUs(), "Unknown"))

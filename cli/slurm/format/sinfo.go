@@ -514,7 +514,7 @@ func alike(q *slurm.Sinfo, l Layout[Group]) func(*projections.Node) string {
 		}
 		byName := false
 		switch strings.ToLower(f.Name) {
-		case "statecomplete", "port", "allocmem", "gresused", "comment", "extra":
+		case "statecomplete", "allocmem", "gresused", "comment", "extra":
 			byName = true
 		}
 		if byName || f.Letter != 0 && strings.IndexByte(letters, f.Letter) >= 0 {
