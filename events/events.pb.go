@@ -69,6 +69,7 @@ const (
 	Verb_CONFIGURE    Verb = 8  // body Config
 	Verb_SUSPEND      Verb = 9  // body Select
 	Verb_RESUME       Verb = 10 // body Select
+	Verb_ADMINISTER   Verb = 11 // body Policy: names of accounts, users, QoS, associations, and their limits
 )
 
 // Enum value maps for Verb.
@@ -85,6 +86,7 @@ var (
 		8:  "CONFIGURE",
 		9:  "SUSPEND",
 		10: "RESUME",
+		11: "ADMINISTER",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNKNOWN": 0,
@@ -98,6 +100,7 @@ var (
 		"CONFIGURE":    8,
 		"SUSPEND":      9,
 		"RESUME":       10,
+		"ADMINISTER":   11,
 	}
 )
 
@@ -189,6 +192,318 @@ func (NodeOrder) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{1}
 }
 
+type PolicyDeed int32
+
+const (
+	PolicyDeed_POLICY_NOTHING PolicyDeed = 0
+	PolicyDeed_POLICY_ADD     PolicyDeed = 1
+	PolicyDeed_POLICY_MODIFY  PolicyDeed = 2
+	PolicyDeed_POLICY_DELETE  PolicyDeed = 3
+)
+
+// Enum value maps for PolicyDeed.
+var (
+	PolicyDeed_name = map[int32]string{
+		0: "POLICY_NOTHING",
+		1: "POLICY_ADD",
+		2: "POLICY_MODIFY",
+		3: "POLICY_DELETE",
+	}
+	PolicyDeed_value = map[string]int32{
+		"POLICY_NOTHING": 0,
+		"POLICY_ADD":     1,
+		"POLICY_MODIFY":  2,
+		"POLICY_DELETE":  3,
+	}
+)
+
+func (x PolicyDeed) Enum() *PolicyDeed {
+	p := new(PolicyDeed)
+	*p = x
+	return p
+}
+
+func (x PolicyDeed) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PolicyDeed) Descriptor() protoreflect.EnumDescriptor {
+	return file_events_events_proto_enumTypes[2].Descriptor()
+}
+
+func (PolicyDeed) Type() protoreflect.EnumType {
+	return &file_events_events_proto_enumTypes[2]
+}
+
+func (x PolicyDeed) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PolicyDeed.Descriptor instead.
+func (PolicyDeed) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{2}
+}
+
+type PolicyKind int32
+
+const (
+	PolicyKind_POLICY_NONE        PolicyKind = 0
+	PolicyKind_POLICY_CLUSTER     PolicyKind = 1
+	PolicyKind_POLICY_ACCOUNT     PolicyKind = 2 // the name, its description and organization; its place is an association
+	PolicyKind_POLICY_USER        PolicyKind = 3
+	PolicyKind_POLICY_ASSOCIATION PolicyKind = 4 // ADD: of each account (names empty) or of each name in each account, for each partition
+	PolicyKind_POLICY_QOS         PolicyKind = 5
+	PolicyKind_POLICY_COORDINATOR PolicyKind = 6
+	PolicyKind_POLICY_WCKEY       PolicyKind = 7
+)
+
+// Enum value maps for PolicyKind.
+var (
+	PolicyKind_name = map[int32]string{
+		0: "POLICY_NONE",
+		1: "POLICY_CLUSTER",
+		2: "POLICY_ACCOUNT",
+		3: "POLICY_USER",
+		4: "POLICY_ASSOCIATION",
+		5: "POLICY_QOS",
+		6: "POLICY_COORDINATOR",
+		7: "POLICY_WCKEY",
+	}
+	PolicyKind_value = map[string]int32{
+		"POLICY_NONE":        0,
+		"POLICY_CLUSTER":     1,
+		"POLICY_ACCOUNT":     2,
+		"POLICY_USER":        3,
+		"POLICY_ASSOCIATION": 4,
+		"POLICY_QOS":         5,
+		"POLICY_COORDINATOR": 6,
+		"POLICY_WCKEY":       7,
+	}
+)
+
+func (x PolicyKind) Enum() *PolicyKind {
+	p := new(PolicyKind)
+	*p = x
+	return p
+}
+
+func (x PolicyKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PolicyKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_events_events_proto_enumTypes[3].Descriptor()
+}
+
+func (PolicyKind) Type() protoreflect.EnumType {
+	return &file_events_events_proto_enumTypes[3]
+}
+
+func (x PolicyKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PolicyKind.Descriptor instead.
+func (PolicyKind) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{3}
+}
+
+type AdminLevel int32
+
+const (
+	AdminLevel_ADMIN_NONE          AdminLevel = 0
+	AdminLevel_ADMIN_OPERATOR      AdminLevel = 1
+	AdminLevel_ADMIN_ADMINISTRATOR AdminLevel = 2
+)
+
+// Enum value maps for AdminLevel.
+var (
+	AdminLevel_name = map[int32]string{
+		0: "ADMIN_NONE",
+		1: "ADMIN_OPERATOR",
+		2: "ADMIN_ADMINISTRATOR",
+	}
+	AdminLevel_value = map[string]int32{
+		"ADMIN_NONE":          0,
+		"ADMIN_OPERATOR":      1,
+		"ADMIN_ADMINISTRATOR": 2,
+	}
+)
+
+func (x AdminLevel) Enum() *AdminLevel {
+	p := new(AdminLevel)
+	*p = x
+	return p
+}
+
+func (x AdminLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AdminLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_events_events_proto_enumTypes[4].Descriptor()
+}
+
+func (AdminLevel) Type() protoreflect.EnumType {
+	return &file_events_events_proto_enumTypes[4]
+}
+
+func (x AdminLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AdminLevel.Descriptor instead.
+func (AdminLevel) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{4}
+}
+
+// Limit: what can be limited or weighed. Of associations: up to 49; of QoS: those from 50 on, and GRP_*, MAX_WALL,
+// MAX_TRES_PER_JOB, MAX_TRES_PER_NODE, MAX_TRES_MINS_PER_JOB, PRIORITY, MIN_PRIO_THRESHOLD.
+type Limit int32
+
+const (
+	Limit_LIMIT_NONE                    Limit = 0
+	Limit_SHARES                        Limit = 1 // fairshare; 0x7fffffff: the parent's
+	Limit_PRIORITY_VALUE                Limit = 2
+	Limit_GRP_JOBS                      Limit = 3
+	Limit_GRP_JOBS_ACCRUE               Limit = 4
+	Limit_GRP_SUBMIT                    Limit = 5
+	Limit_GRP_WALL                      Limit = 6 // minutes
+	Limit_GRP_TRES                      Limit = 7
+	Limit_GRP_TRES_MINS                 Limit = 8
+	Limit_GRP_TRES_RUN_MINS             Limit = 9
+	Limit_MAX_JOBS                      Limit = 10
+	Limit_MAX_JOBS_ACCRUE               Limit = 11
+	Limit_MAX_SUBMIT                    Limit = 12
+	Limit_MAX_WALL                      Limit = 13 // minutes, of one job
+	Limit_MAX_TRES_PER_JOB              Limit = 14
+	Limit_MAX_TRES_PER_NODE             Limit = 15
+	Limit_MAX_TRES_MINS_PER_JOB         Limit = 16
+	Limit_MAX_TRES_RUN_MINS             Limit = 17
+	Limit_MIN_PRIO_THRESHOLD            Limit = 18
+	Limit_MAX_JOBS_PER_USER             Limit = 50
+	Limit_MAX_JOBS_PER_ACCOUNT          Limit = 51
+	Limit_MAX_JOBS_ACCRUE_PER_USER      Limit = 52
+	Limit_MAX_JOBS_ACCRUE_PER_ACCOUNT   Limit = 53
+	Limit_MAX_SUBMIT_PER_USER           Limit = 54
+	Limit_MAX_SUBMIT_PER_ACCOUNT        Limit = 55
+	Limit_MAX_TRES_PER_USER             Limit = 56
+	Limit_MAX_TRES_PER_ACCOUNT          Limit = 57
+	Limit_MAX_TRES_RUN_MINS_PER_USER    Limit = 58
+	Limit_MAX_TRES_RUN_MINS_PER_ACCOUNT Limit = 59
+	Limit_MIN_TRES_PER_JOB              Limit = 60
+	Limit_GRACE_TIME                    Limit = 61 // seconds
+	Limit_PREEMPT_EXEMPT_TIME           Limit = 62 // seconds
+	Limit_USAGE_FACTOR                  Limit = 63 // millionths
+	Limit_USAGE_THRESHOLD               Limit = 64 // millionths
+	Limit_LIMIT_FACTOR                  Limit = 65 // millionths
+)
+
+// Enum value maps for Limit.
+var (
+	Limit_name = map[int32]string{
+		0:  "LIMIT_NONE",
+		1:  "SHARES",
+		2:  "PRIORITY_VALUE",
+		3:  "GRP_JOBS",
+		4:  "GRP_JOBS_ACCRUE",
+		5:  "GRP_SUBMIT",
+		6:  "GRP_WALL",
+		7:  "GRP_TRES",
+		8:  "GRP_TRES_MINS",
+		9:  "GRP_TRES_RUN_MINS",
+		10: "MAX_JOBS",
+		11: "MAX_JOBS_ACCRUE",
+		12: "MAX_SUBMIT",
+		13: "MAX_WALL",
+		14: "MAX_TRES_PER_JOB",
+		15: "MAX_TRES_PER_NODE",
+		16: "MAX_TRES_MINS_PER_JOB",
+		17: "MAX_TRES_RUN_MINS",
+		18: "MIN_PRIO_THRESHOLD",
+		50: "MAX_JOBS_PER_USER",
+		51: "MAX_JOBS_PER_ACCOUNT",
+		52: "MAX_JOBS_ACCRUE_PER_USER",
+		53: "MAX_JOBS_ACCRUE_PER_ACCOUNT",
+		54: "MAX_SUBMIT_PER_USER",
+		55: "MAX_SUBMIT_PER_ACCOUNT",
+		56: "MAX_TRES_PER_USER",
+		57: "MAX_TRES_PER_ACCOUNT",
+		58: "MAX_TRES_RUN_MINS_PER_USER",
+		59: "MAX_TRES_RUN_MINS_PER_ACCOUNT",
+		60: "MIN_TRES_PER_JOB",
+		61: "GRACE_TIME",
+		62: "PREEMPT_EXEMPT_TIME",
+		63: "USAGE_FACTOR",
+		64: "USAGE_THRESHOLD",
+		65: "LIMIT_FACTOR",
+	}
+	Limit_value = map[string]int32{
+		"LIMIT_NONE":                    0,
+		"SHARES":                        1,
+		"PRIORITY_VALUE":                2,
+		"GRP_JOBS":                      3,
+		"GRP_JOBS_ACCRUE":               4,
+		"GRP_SUBMIT":                    5,
+		"GRP_WALL":                      6,
+		"GRP_TRES":                      7,
+		"GRP_TRES_MINS":                 8,
+		"GRP_TRES_RUN_MINS":             9,
+		"MAX_JOBS":                      10,
+		"MAX_JOBS_ACCRUE":               11,
+		"MAX_SUBMIT":                    12,
+		"MAX_WALL":                      13,
+		"MAX_TRES_PER_JOB":              14,
+		"MAX_TRES_PER_NODE":             15,
+		"MAX_TRES_MINS_PER_JOB":         16,
+		"MAX_TRES_RUN_MINS":             17,
+		"MIN_PRIO_THRESHOLD":            18,
+		"MAX_JOBS_PER_USER":             50,
+		"MAX_JOBS_PER_ACCOUNT":          51,
+		"MAX_JOBS_ACCRUE_PER_USER":      52,
+		"MAX_JOBS_ACCRUE_PER_ACCOUNT":   53,
+		"MAX_SUBMIT_PER_USER":           54,
+		"MAX_SUBMIT_PER_ACCOUNT":        55,
+		"MAX_TRES_PER_USER":             56,
+		"MAX_TRES_PER_ACCOUNT":          57,
+		"MAX_TRES_RUN_MINS_PER_USER":    58,
+		"MAX_TRES_RUN_MINS_PER_ACCOUNT": 59,
+		"MIN_TRES_PER_JOB":              60,
+		"GRACE_TIME":                    61,
+		"PREEMPT_EXEMPT_TIME":           62,
+		"USAGE_FACTOR":                  63,
+		"USAGE_THRESHOLD":               64,
+		"LIMIT_FACTOR":                  65,
+	}
+)
+
+func (x Limit) Enum() *Limit {
+	p := new(Limit)
+	*p = x
+	return p
+}
+
+func (x Limit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Limit) Descriptor() protoreflect.EnumDescriptor {
+	return file_events_events_proto_enumTypes[5].Descriptor()
+}
+
+func (Limit) Type() protoreflect.EnumType {
+	return &file_events_events_proto_enumTypes[5]
+}
+
+func (x Limit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Limit.Descriptor instead.
+func (Limit) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{5}
+}
+
 type Choice int32
 
 const (
@@ -222,11 +537,11 @@ func (x Choice) String() string {
 }
 
 func (Choice) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[2].Descriptor()
+	return file_events_events_proto_enumTypes[6].Descriptor()
 }
 
 func (Choice) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[2]
+	return &file_events_events_proto_enumTypes[6]
 }
 
 func (x Choice) Number() protoreflect.EnumNumber {
@@ -235,7 +550,7 @@ func (x Choice) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Choice.Descriptor instead.
 func (Choice) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{2}
+	return file_events_events_proto_rawDescGZIP(), []int{6}
 }
 
 type Exclusive int32
@@ -271,11 +586,11 @@ func (x Exclusive) String() string {
 }
 
 func (Exclusive) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[3].Descriptor()
+	return file_events_events_proto_enumTypes[7].Descriptor()
 }
 
 func (Exclusive) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[3]
+	return &file_events_events_proto_enumTypes[7]
 }
 
 func (x Exclusive) Number() protoreflect.EnumNumber {
@@ -284,7 +599,7 @@ func (x Exclusive) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Exclusive.Descriptor instead.
 func (Exclusive) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{3}
+	return file_events_events_proto_rawDescGZIP(), []int{7}
 }
 
 type Scope int32
@@ -323,11 +638,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[4].Descriptor()
+	return file_events_events_proto_enumTypes[8].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[4]
+	return &file_events_events_proto_enumTypes[8]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -336,7 +651,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{4}
+	return file_events_events_proto_rawDescGZIP(), []int{8}
 }
 
 type DependencyKind int32
@@ -387,11 +702,11 @@ func (x DependencyKind) String() string {
 }
 
 func (DependencyKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[5].Descriptor()
+	return file_events_events_proto_enumTypes[9].Descriptor()
 }
 
 func (DependencyKind) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[5]
+	return &file_events_events_proto_enumTypes[9]
 }
 
 func (x DependencyKind) Number() protoreflect.EnumNumber {
@@ -400,7 +715,7 @@ func (x DependencyKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DependencyKind.Descriptor instead.
 func (DependencyKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{5}
+	return file_events_events_proto_rawDescGZIP(), []int{9}
 }
 
 type HoldKind int32
@@ -436,11 +751,11 @@ func (x HoldKind) String() string {
 }
 
 func (HoldKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[6].Descriptor()
+	return file_events_events_proto_enumTypes[10].Descriptor()
 }
 
 func (HoldKind) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[6]
+	return &file_events_events_proto_enumTypes[10]
 }
 
 func (x HoldKind) Number() protoreflect.EnumNumber {
@@ -449,7 +764,7 @@ func (x HoldKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HoldKind.Descriptor instead.
 func (HoldKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{6}
+	return file_events_events_proto_rawDescGZIP(), []int{10}
 }
 
 // Code: why something was refused. Append only; cli/slurm holds the texts that tools match.
@@ -487,6 +802,9 @@ const (
 	Code_INVALID_RESERVATION     Code = 28
 	Code_BAD_STATE               Code = 29 // not in a state that allows it
 	Code_RATE_LIMITED            Code = 30
+	Code_POLICY_REFUSED          Code = 31 // an act on accounts, users, QoS or limits that cannot be
+	Code_JOBS_ACTIVE             Code = 32 // what would be removed is used by jobs; the text has one a line
+	Code_INVALID_WCKEY           Code = 33
 )
 
 // Enum value maps for Code.
@@ -523,6 +841,9 @@ var (
 		28: "INVALID_RESERVATION",
 		29: "BAD_STATE",
 		30: "RATE_LIMITED",
+		31: "POLICY_REFUSED",
+		32: "JOBS_ACTIVE",
+		33: "INVALID_WCKEY",
 	}
 	Code_value = map[string]int32{
 		"OK":                      0,
@@ -556,6 +877,9 @@ var (
 		"INVALID_RESERVATION":     28,
 		"BAD_STATE":               29,
 		"RATE_LIMITED":            30,
+		"POLICY_REFUSED":          31,
+		"JOBS_ACTIVE":             32,
+		"INVALID_WCKEY":           33,
 	}
 )
 
@@ -570,11 +894,11 @@ func (x Code) String() string {
 }
 
 func (Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[7].Descriptor()
+	return file_events_events_proto_enumTypes[11].Descriptor()
 }
 
 func (Code) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[7]
+	return &file_events_events_proto_enumTypes[11]
 }
 
 func (x Code) Number() protoreflect.EnumNumber {
@@ -583,7 +907,7 @@ func (x Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Code.Descriptor instead.
 func (Code) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{7}
+	return file_events_events_proto_rawDescGZIP(), []int{11}
 }
 
 type StopCause int32
@@ -631,11 +955,11 @@ func (x StopCause) String() string {
 }
 
 func (StopCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[8].Descriptor()
+	return file_events_events_proto_enumTypes[12].Descriptor()
 }
 
 func (StopCause) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[8]
+	return &file_events_events_proto_enumTypes[12]
 }
 
 func (x StopCause) Number() protoreflect.EnumNumber {
@@ -644,7 +968,7 @@ func (x StopCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopCause.Descriptor instead.
 func (StopCause) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{8}
+	return file_events_events_proto_rawDescGZIP(), []int{12}
 }
 
 type JobState int32
@@ -707,11 +1031,11 @@ func (x JobState) String() string {
 }
 
 func (JobState) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[9].Descriptor()
+	return file_events_events_proto_enumTypes[13].Descriptor()
 }
 
 func (JobState) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[9]
+	return &file_events_events_proto_enumTypes[13]
 }
 
 func (x JobState) Number() protoreflect.EnumNumber {
@@ -720,7 +1044,7 @@ func (x JobState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobState.Descriptor instead.
 func (JobState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{9}
+	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
 
 // Reason: why a job waits, or why it ended. Names are Slurm's words in upper case (see reason.go); append only.
@@ -847,11 +1171,11 @@ func (x Reason) String() string {
 }
 
 func (Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[10].Descriptor()
+	return file_events_events_proto_enumTypes[14].Descriptor()
 }
 
 func (Reason) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[10]
+	return &file_events_events_proto_enumTypes[14]
 }
 
 func (x Reason) Number() protoreflect.EnumNumber {
@@ -860,7 +1184,7 @@ func (x Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{10}
+	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
 
 type EndCause int32
@@ -917,11 +1241,11 @@ func (x EndCause) String() string {
 }
 
 func (EndCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[11].Descriptor()
+	return file_events_events_proto_enumTypes[15].Descriptor()
 }
 
 func (EndCause) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[11]
+	return &file_events_events_proto_enumTypes[15]
 }
 
 func (x EndCause) Number() protoreflect.EnumNumber {
@@ -930,7 +1254,7 @@ func (x EndCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndCause.Descriptor instead.
 func (EndCause) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{11}
+	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
 
 type PartitionState int32
@@ -969,11 +1293,11 @@ func (x PartitionState) String() string {
 }
 
 func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[12].Descriptor()
+	return file_events_events_proto_enumTypes[16].Descriptor()
 }
 
 func (PartitionState) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[12]
+	return &file_events_events_proto_enumTypes[16]
 }
 
 func (x PartitionState) Number() protoreflect.EnumNumber {
@@ -982,7 +1306,7 @@ func (x PartitionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PartitionState.Descriptor instead.
 func (PartitionState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{12}
+	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
 // IntentBatch is one message of an agent: what waited when it was sent, at most 256 KiB.
@@ -2056,6 +2380,566 @@ func (x *UpdateNode) GetWeight() uint32 {
 	return 0
 }
 
+// Policy: administrative acts, in order. All of them happen, or none.
+type Policy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Acts          []*PolicyAct           `protobuf:"bytes,1,rep,name=acts,proto3" json:"acts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Policy) Reset() {
+	*x = Policy{}
+	mi := &file_events_events_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Policy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Policy) ProtoMessage() {}
+
+func (x *Policy) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
+func (*Policy) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Policy) GetActs() []*PolicyAct {
+	if x != nil {
+		return x.Acts
+	}
+	return nil
+}
+
+type PolicyAct struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deed          PolicyDeed             `protobuf:"varint,1,opt,name=deed,proto3,enum=stint.events.PolicyDeed" json:"deed,omitempty"`
+	Kind          PolicyKind             `protobuf:"varint,2,opt,name=kind,proto3,enum=stint.events.PolicyKind" json:"kind,omitempty"`
+	Names         []string               `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`                       // what is meant: accounts, users (COORDINATOR, WCKEY: see there), QoS, clusters
+	Accounts      []string               `protobuf:"bytes,4,rep,name=accounts,proto3" json:"accounts,omitempty"`                 // ASSOCIATION: of users in these; COORDINATOR: names coordinate these
+	Partitions    []string               `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`             // ASSOCIATION
+	Clusters      []string               `protobuf:"bytes,6,rep,name=clusters,proto3" json:"clusters,omitempty"`                 // empty: this one
+	Associations  []uint32               `protobuf:"varint,7,rep,packed,name=associations,proto3" json:"associations,omitempty"` // MODIFY and DELETE of ASSOCIATION: these, by id
+	Set           *PolicySettings        `protobuf:"bytes,8,opt,name=set,proto3" json:"set,omitempty"`
+	Wckeys        []string               `protobuf:"bytes,9,rep,name=wckeys,proto3" json:"wckeys,omitempty"` // WCKEY: these, of the users in names
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyAct) Reset() {
+	*x = PolicyAct{}
+	mi := &file_events_events_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyAct) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyAct) ProtoMessage() {}
+
+func (x *PolicyAct) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyAct.ProtoReflect.Descriptor instead.
+func (*PolicyAct) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PolicyAct) GetDeed() PolicyDeed {
+	if x != nil {
+		return x.Deed
+	}
+	return PolicyDeed_POLICY_NOTHING
+}
+
+func (x *PolicyAct) GetKind() PolicyKind {
+	if x != nil {
+		return x.Kind
+	}
+	return PolicyKind_POLICY_NONE
+}
+
+func (x *PolicyAct) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *PolicyAct) GetAccounts() []string {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *PolicyAct) GetPartitions() []string {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *PolicyAct) GetClusters() []string {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *PolicyAct) GetAssociations() []uint32 {
+	if x != nil {
+		return x.Associations
+	}
+	return nil
+}
+
+func (x *PolicyAct) GetSet() *PolicySettings {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *PolicyAct) GetWckeys() []string {
+	if x != nil {
+		return x.Wckeys
+	}
+	return nil
+}
+
+// PolicySettings: only what is present changes.
+type PolicySettings struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Limits         []*LimitChange         `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	Description    *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	Organization   *string                `protobuf:"bytes,3,opt,name=organization,proto3,oneof" json:"organization,omitempty"`
+	Parent         *string                `protobuf:"bytes,4,opt,name=parent,proto3,oneof" json:"parent,omitempty"` // account above
+	AdminLevel     *AdminLevel            `protobuf:"varint,5,opt,name=admin_level,json=adminLevel,proto3,enum=stint.events.AdminLevel,oneof" json:"admin_level,omitempty"`
+	DefaultAccount *string                `protobuf:"bytes,6,opt,name=default_account,json=defaultAccount,proto3,oneof" json:"default_account,omitempty"`
+	DefaultWckey   *string                `protobuf:"bytes,7,opt,name=default_wckey,json=defaultWckey,proto3,oneof" json:"default_wckey,omitempty"`
+	DefaultQos     *string                `protobuf:"bytes,8,opt,name=default_qos,json=defaultQos,proto3,oneof" json:"default_qos,omitempty"`     // empty: none of its own
+	Qos            *ListChange            `protobuf:"bytes,9,opt,name=qos,proto3" json:"qos,omitempty"`                                           // QoS that may be used
+	Preempt        *ListChange            `protobuf:"bytes,10,opt,name=preempt,proto3" json:"preempt,omitempty"`                                  // QoS that this one preempts
+	Flags          *ListChange            `protobuf:"bytes,11,opt,name=flags,proto3" json:"flags,omitempty"`                                      // of a QoS
+	PreemptMode    *string                `protobuf:"bytes,12,opt,name=preempt_mode,json=preemptMode,proto3,oneof" json:"preempt_mode,omitempty"` // lower case; empty: the cluster's
+	NewName        *string                `protobuf:"bytes,13,opt,name=new_name,json=newName,proto3,oneof" json:"new_name,omitempty"`
+	Comment        *string                `protobuf:"bytes,14,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PolicySettings) Reset() {
+	*x = PolicySettings{}
+	mi := &file_events_events_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicySettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicySettings) ProtoMessage() {}
+
+func (x *PolicySettings) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicySettings.ProtoReflect.Descriptor instead.
+func (*PolicySettings) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PolicySettings) GetLimits() []*LimitChange {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *PolicySettings) GetDescription() string {
+	if x != nil && x.Description != nil {
+		return *x.Description
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetOrganization() string {
+	if x != nil && x.Organization != nil {
+		return *x.Organization
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetParent() string {
+	if x != nil && x.Parent != nil {
+		return *x.Parent
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetAdminLevel() AdminLevel {
+	if x != nil && x.AdminLevel != nil {
+		return *x.AdminLevel
+	}
+	return AdminLevel_ADMIN_NONE
+}
+
+func (x *PolicySettings) GetDefaultAccount() string {
+	if x != nil && x.DefaultAccount != nil {
+		return *x.DefaultAccount
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetDefaultWckey() string {
+	if x != nil && x.DefaultWckey != nil {
+		return *x.DefaultWckey
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetDefaultQos() string {
+	if x != nil && x.DefaultQos != nil {
+		return *x.DefaultQos
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetQos() *ListChange {
+	if x != nil {
+		return x.Qos
+	}
+	return nil
+}
+
+func (x *PolicySettings) GetPreempt() *ListChange {
+	if x != nil {
+		return x.Preempt
+	}
+	return nil
+}
+
+func (x *PolicySettings) GetFlags() *ListChange {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
+}
+
+func (x *PolicySettings) GetPreemptMode() string {
+	if x != nil && x.PreemptMode != nil {
+		return *x.PreemptMode
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetNewName() string {
+	if x != nil && x.NewName != nil {
+		return *x.NewName
+	}
+	return ""
+}
+
+func (x *PolicySettings) GetComment() string {
+	if x != nil && x.Comment != nil {
+		return *x.Comment
+	}
+	return ""
+}
+
+// ListChange: with replace the list is names from here on (empty: what is above counts); then add and remove.
+type ListChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replace       bool                   `protobuf:"varint,1,opt,name=replace,proto3" json:"replace,omitempty"`
+	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	Add           []string               `protobuf:"bytes,3,rep,name=add,proto3" json:"add,omitempty"`
+	Remove        []string               `protobuf:"bytes,4,rep,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChange) Reset() {
+	*x = ListChange{}
+	mi := &file_events_events_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChange) ProtoMessage() {}
+
+func (x *ListChange) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChange.ProtoReflect.Descriptor instead.
+func (*ListChange) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListChange) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *ListChange) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *ListChange) GetAdd() []string {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *ListChange) GetRemove() []string {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+// LimitChange sets or clears one limit. Of a vector of resources only those named change; one with clear is no longer limited.
+type LimitChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         Limit                  `protobuf:"varint,1,opt,name=limit,proto3,enum=stint.events.Limit" json:"limit,omitempty"`
+	Clear         bool                   `protobuf:"varint,2,opt,name=clear,proto3" json:"clear,omitempty"`
+	Value         uint64                 `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"`
+	Tres          []*TresCount           `protobuf:"bytes,4,rep,name=tres,proto3" json:"tres,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitChange) Reset() {
+	*x = LimitChange{}
+	mi := &file_events_events_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitChange) ProtoMessage() {}
+
+func (x *LimitChange) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
+func (*LimitChange) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *LimitChange) GetLimit() Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return Limit_LIMIT_NONE
+}
+
+func (x *LimitChange) GetClear() bool {
+	if x != nil {
+		return x.Clear
+	}
+	return false
+}
+
+func (x *LimitChange) GetValue() uint64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *LimitChange) GetTres() []*TresCount {
+	if x != nil {
+		return x.Tres
+	}
+	return nil
+}
+
+type LimitValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         Limit                  `protobuf:"varint,1,opt,name=limit,proto3,enum=stint.events.Limit" json:"limit,omitempty"`
+	Value         uint64                 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	Tres          []*TresCount           `protobuf:"bytes,3,rep,name=tres,proto3" json:"tres,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitValue) Reset() {
+	*x = LimitValue{}
+	mi := &file_events_events_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitValue) ProtoMessage() {}
+
+func (x *LimitValue) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitValue.ProtoReflect.Descriptor instead.
+func (*LimitValue) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LimitValue) GetLimit() Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return Limit_LIMIT_NONE
+}
+
+func (x *LimitValue) GetValue() uint64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *LimitValue) GetTres() []*TresCount {
+	if x != nil {
+		return x.Tres
+	}
+	return nil
+}
+
+type TresCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tres          string                 `protobuf:"bytes,1,opt,name=tres,proto3" json:"tres,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Clear         bool                   `protobuf:"varint,3,opt,name=clear,proto3" json:"clear,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TresCount) Reset() {
+	*x = TresCount{}
+	mi := &file_events_events_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TresCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TresCount) ProtoMessage() {}
+
+func (x *TresCount) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TresCount.ProtoReflect.Descriptor instead.
+func (*TresCount) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TresCount) GetTres() string {
+	if x != nil {
+		return x.Tres
+	}
+	return ""
+}
+
+func (x *TresCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *TresCount) GetClear() bool {
+	if x != nil {
+		return x.Clear
+	}
+	return false
+}
+
 type JobSpec struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
 	Name                    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2148,7 +3032,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_events_events_proto_msgTypes[12]
+	mi := &file_events_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +3044,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[12]
+	mi := &file_events_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +3057,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{12}
+	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobSpec) GetName() string {
@@ -2777,7 +3661,7 @@ type Gres struct {
 
 func (x *Gres) Reset() {
 	*x = Gres{}
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +3673,7 @@ func (x *Gres) String() string {
 func (*Gres) ProtoMessage() {}
 
 func (x *Gres) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +3686,7 @@ func (x *Gres) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gres.ProtoReflect.Descriptor instead.
 func (*Gres) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{13}
+	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Gres) GetName() string {
@@ -2845,7 +3729,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3741,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3754,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ArraySpec) GetTasks() []uint64 {
@@ -2907,7 +3791,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3803,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3816,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Dependency) GetKind() DependencyKind {
@@ -2982,7 +3866,7 @@ type WarnSignal struct {
 
 func (x *WarnSignal) Reset() {
 	*x = WarnSignal{}
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3878,7 @@ func (x *WarnSignal) String() string {
 func (*WarnSignal) ProtoMessage() {}
 
 func (x *WarnSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3891,7 @@ func (x *WarnSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnSignal.ProtoReflect.Descriptor instead.
 func (*WarnSignal) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WarnSignal) GetSignal() int32 {
@@ -3049,7 +3933,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3945,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3958,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Rlimit) GetResource() uint32 {
@@ -3111,7 +3995,7 @@ type SchedMessage struct {
 
 func (x *SchedMessage) Reset() {
 	*x = SchedMessage{}
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +4007,7 @@ func (x *SchedMessage) String() string {
 func (*SchedMessage) ProtoMessage() {}
 
 func (x *SchedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +4020,7 @@ func (x *SchedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedMessage.ProtoReflect.Descriptor instead.
 func (*SchedMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{18}
+	return file_events_events_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SchedMessage) GetKind() isSchedMessage_Kind {
@@ -3196,7 +4080,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +4092,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +4105,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{19}
+	return file_events_events_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Term) GetNonce() []byte {
@@ -3294,7 +4178,7 @@ type Cycle struct {
 
 func (x *Cycle) Reset() {
 	*x = Cycle{}
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +4190,7 @@ func (x *Cycle) String() string {
 func (*Cycle) ProtoMessage() {}
 
 func (x *Cycle) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +4203,7 @@ func (x *Cycle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cycle.ProtoReflect.Descriptor instead.
 func (*Cycle) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{20}
+	return file_events_events_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Cycle) GetTerm() []byte {
@@ -3410,7 +4294,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +4306,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +4319,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{21}
+	return file_events_events_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Observed) GetSilentNodes() []string {
@@ -3472,6 +4356,7 @@ type Fact struct {
 	//	*Fact_Suspended
 	//	*Fact_Resumed
 	//	*Fact_NodeReturned
+	//	*Fact_Administered
 	Kind          isFact_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3479,7 +4364,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +4376,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +4389,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{22}
+	return file_events_events_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Fact) GetKind() isFact_Kind {
@@ -3658,6 +4543,15 @@ func (x *Fact) GetNodeReturned() *NodeReturned {
 	return nil
 }
 
+func (x *Fact) GetAdministered() *Administered {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_Administered); ok {
+			return x.Administered
+		}
+	}
+	return nil
+}
+
 type isFact_Kind interface {
 	isFact_Kind()
 }
@@ -3726,6 +4620,10 @@ type Fact_NodeReturned struct {
 	NodeReturned *NodeReturned `protobuf:"bytes,16,opt,name=node_returned,json=nodeReturned,proto3,oneof"`
 }
 
+type Fact_Administered struct {
+	Administered *Administered `protobuf:"bytes,17,opt,name=administered,proto3,oneof"`
+}
+
 func (*Fact_Admitted) isFact_Kind() {}
 
 func (*Fact_Judged) isFact_Kind() {}
@@ -3758,6 +4656,8 @@ func (*Fact_Resumed) isFact_Kind() {}
 
 func (*Fact_NodeReturned) isFact_Kind() {}
 
+func (*Fact_Administered) isFact_Kind() {}
+
 type IntentRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -3768,7 +4668,7 @@ type IntentRef struct {
 
 func (x *IntentRef) Reset() {
 	*x = IntentRef{}
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3780,7 +4680,7 @@ func (x *IntentRef) String() string {
 func (*IntentRef) ProtoMessage() {}
 
 func (x *IntentRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3793,7 +4693,7 @@ func (x *IntentRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentRef.ProtoReflect.Descriptor instead.
 func (*IntentRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{23}
+	return file_events_events_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *IntentRef) GetSeq() uint64 {
@@ -3826,7 +4726,7 @@ type Admitted struct {
 
 func (x *Admitted) Reset() {
 	*x = Admitted{}
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3838,7 +4738,7 @@ func (x *Admitted) String() string {
 func (*Admitted) ProtoMessage() {}
 
 func (x *Admitted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3851,7 +4751,7 @@ func (x *Admitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admitted.ProtoReflect.Descriptor instead.
 func (*Admitted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{24}
+	return file_events_events_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Admitted) GetIntent() *IntentRef {
@@ -3916,7 +4816,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4828,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4841,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{25}
+	return file_events_events_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Owner) GetUid() uint32 {
@@ -3993,7 +4893,7 @@ type Judged struct {
 
 func (x *Judged) Reset() {
 	*x = Judged{}
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4905,7 @@ func (x *Judged) String() string {
 func (*Judged) ProtoMessage() {}
 
 func (x *Judged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4918,7 @@ func (x *Judged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Judged.ProtoReflect.Descriptor instead.
 func (*Judged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{26}
+	return file_events_events_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Judged) GetIntent() *IntentRef {
@@ -4068,7 +4968,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4080,7 +4980,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4093,7 +4993,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{27}
+	return file_events_events_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Verdict) GetJob() uint32 {
@@ -4134,7 +5034,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +5046,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +5059,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{28}
+	return file_events_events_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Allocation) GetShares() []*NodeShare {
@@ -4182,7 +5082,7 @@ type NodeShare struct {
 
 func (x *NodeShare) Reset() {
 	*x = NodeShare{}
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4194,7 +5094,7 @@ func (x *NodeShare) String() string {
 func (*NodeShare) ProtoMessage() {}
 
 func (x *NodeShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4207,7 +5107,7 @@ func (x *NodeShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShare.ProtoReflect.Descriptor instead.
 func (*NodeShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{29}
+	return file_events_events_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NodeShare) GetNodes() []string {
@@ -4256,7 +5156,7 @@ type GresShare struct {
 
 func (x *GresShare) Reset() {
 	*x = GresShare{}
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4268,7 +5168,7 @@ func (x *GresShare) String() string {
 func (*GresShare) ProtoMessage() {}
 
 func (x *GresShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4281,7 +5181,7 @@ func (x *GresShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresShare.ProtoReflect.Descriptor instead.
 func (*GresShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{30}
+	return file_events_events_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GresShare) GetName() string {
@@ -4322,7 +5222,7 @@ type Placed struct {
 
 func (x *Placed) Reset() {
 	*x = Placed{}
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4334,7 +5234,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4347,7 +5247,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{31}
+	return file_events_events_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Placed) GetJob() uint32 {
@@ -4429,7 +5329,7 @@ type Stopping struct {
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +5341,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +5354,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{32}
+	return file_events_events_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Stopping) GetJob() uint32 {
@@ -4524,7 +5424,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4536,7 +5436,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4549,7 +5449,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{33}
+	return file_events_events_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -4630,7 +5530,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4642,7 +5542,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4655,7 +5555,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{34}
+	return file_events_events_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Held) GetJob() uint32 {
@@ -4712,7 +5612,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4724,7 +5624,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4737,7 +5637,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{35}
+	return file_events_events_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Released) GetJob() uint32 {
@@ -4780,7 +5680,7 @@ type Updated struct {
 
 func (x *Updated) Reset() {
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +5692,7 @@ func (x *Updated) String() string {
 func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +5705,7 @@ func (x *Updated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{36}
+	return file_events_events_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Updated) GetJob() uint32 {
@@ -4843,7 +5743,7 @@ type Requeued struct {
 
 func (x *Requeued) Reset() {
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4855,7 +5755,7 @@ func (x *Requeued) String() string {
 func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4868,7 +5768,7 @@ func (x *Requeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{37}
+	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Requeued) GetJob() uint32 {
@@ -4929,7 +5829,7 @@ type Signalled struct {
 
 func (x *Signalled) Reset() {
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4941,7 +5841,7 @@ func (x *Signalled) String() string {
 func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4954,7 +5854,7 @@ func (x *Signalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{38}
+	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Signalled) GetJob() uint32 {
@@ -5023,7 +5923,7 @@ type Suspended struct {
 
 func (x *Suspended) Reset() {
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +5935,7 @@ func (x *Suspended) String() string {
 func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +5948,7 @@ func (x *Suspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{39}
+	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Suspended) GetJob() uint32 {
@@ -5075,7 +5975,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5087,7 +5987,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5100,7 +6000,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{40}
+	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Resumed) GetJob() uint32 {
@@ -5132,7 +6032,7 @@ type NodeChanged struct {
 
 func (x *NodeChanged) Reset() {
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5144,7 +6044,7 @@ func (x *NodeChanged) String() string {
 func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5157,7 +6057,7 @@ func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{41}
+	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeChanged) GetNode() string {
@@ -5212,7 +6112,7 @@ type NodeLost struct {
 
 func (x *NodeLost) Reset() {
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5224,7 +6124,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5237,7 +6137,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{42}
+	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -5263,7 +6163,7 @@ type NodeReturned struct {
 
 func (x *NodeReturned) Reset() {
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +6175,7 @@ func (x *NodeReturned) String() string {
 func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +6188,7 @@ func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{43}
+	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeReturned) GetNode() string {
@@ -5308,7 +6208,7 @@ type Configured struct {
 
 func (x *Configured) Reset() {
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5320,7 +6220,7 @@ func (x *Configured) String() string {
 func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5333,7 +6233,7 @@ func (x *Configured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{44}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Configured) GetIntent() *IntentRef {
@@ -5350,6 +6250,75 @@ func (x *Configured) GetConfig() *Config {
 	return nil
 }
 
+// Administered: these acts hold from here on.
+type Administered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Policy        *Policy                `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Administered) Reset() {
+	*x = Administered{}
+	mi := &file_events_events_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Administered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Administered) ProtoMessage() {}
+
+func (x *Administered) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Administered.ProtoReflect.Descriptor instead.
+func (*Administered) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *Administered) GetIntent() *IntentRef {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *Administered) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *Administered) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
+func (x *Administered) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 type NodeMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Boot          string                 `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"`         // boot id of the machine (virtual nodes: of the machine, plus the node's own)
@@ -5363,7 +6332,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5375,7 +6344,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5388,7 +6357,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{45}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -5441,7 +6410,7 @@ type NodeFact struct {
 
 func (x *NodeFact) Reset() {
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5453,7 +6422,7 @@ func (x *NodeFact) String() string {
 func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5466,7 +6435,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{46}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -5552,7 +6521,7 @@ type NodeUp struct {
 
 func (x *NodeUp) Reset() {
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5564,7 +6533,7 @@ func (x *NodeUp) String() string {
 func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5577,7 +6546,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{47}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -5619,7 +6588,7 @@ type RunRef struct {
 
 func (x *RunRef) Reset() {
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +6600,7 @@ func (x *RunRef) String() string {
 func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +6613,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{48}
+	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -5691,7 +6660,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5703,7 +6672,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5716,7 +6685,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{49}
+	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -5836,7 +6805,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5848,7 +6817,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5861,7 +6830,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -5900,7 +6869,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5912,7 +6881,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5925,7 +6894,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Device) GetName() string {
@@ -5992,7 +6961,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6004,7 +6973,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6017,7 +6986,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -6068,7 +7037,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6080,7 +7049,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6093,7 +7062,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -6202,7 +7171,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6214,7 +7183,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6227,7 +7196,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -6332,7 +7301,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6344,7 +7313,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6357,7 +7326,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -6392,7 +7361,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6404,7 +7373,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6417,7 +7386,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -6452,7 +7421,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6464,7 +7433,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6477,7 +7446,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -6512,7 +7481,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6524,7 +7493,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6537,7 +7506,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -6574,7 +7543,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6586,7 +7555,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6599,7 +7568,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -6679,7 +7648,10 @@ type Config struct {
 	DefaultTimeS         uint32                 `protobuf:"varint,41,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"`
 	MailProg             string                 `protobuf:"bytes,42,opt,name=mail_prog,json=mailProg,proto3" json:"mail_prog,omitempty"`
 	PropagateNone        bool                   `protobuf:"varint,43,opt,name=propagate_none,json=propagateNone,proto3" json:"propagate_none,omitempty"`
-	MaxBatchRequeue      uint32                 `protobuf:"varint,44,opt,name=max_batch_requeue,json=maxBatchRequeue,proto3" json:"max_batch_requeue,omitempty"` // launches in a row that nodes may fail before the job is held; 0: 5
+	MaxBatchRequeue      uint32                 `protobuf:"varint,44,opt,name=max_batch_requeue,json=maxBatchRequeue,proto3" json:"max_batch_requeue,omitempty"`    // launches in a row that nodes may fail before the job is held; 0: 5
+	AccountingEnforce    []string               `protobuf:"bytes,45,rep,name=accounting_enforce,json=accountingEnforce,proto3" json:"accounting_enforce,omitempty"` // associations, limits, qos, safe, wckeys, nojobs, nosteps: lower case, what they imply included
+	AccountingTres       []string               `protobuf:"bytes,46,rep,name=accounting_tres,json=accountingTres,proto3" json:"accounting_tres,omitempty"`          // AccountingStorageTRES, in its order
+	TrackWckey           bool                   `protobuf:"varint,47,opt,name=track_wckey,json=trackWckey,proto3" json:"track_wckey,omitempty"`
 	Licenses             []*LicenseDef          `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -6687,7 +7659,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6699,7 +7671,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6712,7 +7684,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Config) GetCluster() string {
@@ -7002,6 +7974,27 @@ func (x *Config) GetMaxBatchRequeue() uint32 {
 	return 0
 }
 
+func (x *Config) GetAccountingEnforce() []string {
+	if x != nil {
+		return x.AccountingEnforce
+	}
+	return nil
+}
+
+func (x *Config) GetAccountingTres() []string {
+	if x != nil {
+		return x.AccountingTres
+	}
+	return nil
+}
+
+func (x *Config) GetTrackWckey() bool {
+	if x != nil {
+		return x.TrackWckey
+	}
+	return false
+}
+
 func (x *Config) GetLicenses() []*LicenseDef {
 	if x != nil {
 		return x.Licenses
@@ -7019,7 +8012,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7031,7 +8024,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7044,7 +8037,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -7071,7 +8064,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7083,7 +8076,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7096,7 +8089,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Setting) GetKey() string {
@@ -7130,7 +8123,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7142,7 +8135,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7155,7 +8148,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -7249,7 +8242,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7261,7 +8254,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7274,7 +8267,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -7431,7 +8424,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7443,7 +8436,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7456,7 +8449,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GresDef) GetName() string {
@@ -7541,7 +8534,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7553,7 +8546,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7566,7 +8559,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{66}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -7944,7 +8937,70 @@ const file_events_events_proto_rawDesc = "" +
 	"\t_featuresB\n" +
 	"\n" +
 	"\b_commentB\t\n" +
-	"\a_weight\"\x94\x16\n" +
+	"\a_weight\"5\n" +
+	"\x06Policy\x12+\n" +
+	"\x04acts\x18\x01 \x03(\v2\x17.stint.events.PolicyActR\x04acts\"\xc1\x02\n" +
+	"\tPolicyAct\x12,\n" +
+	"\x04deed\x18\x01 \x01(\x0e2\x18.stint.events.PolicyDeedR\x04deed\x12,\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x18.stint.events.PolicyKindR\x04kind\x12\x14\n" +
+	"\x05names\x18\x03 \x03(\tR\x05names\x12\x1a\n" +
+	"\baccounts\x18\x04 \x03(\tR\baccounts\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x05 \x03(\tR\n" +
+	"partitions\x12\x1a\n" +
+	"\bclusters\x18\x06 \x03(\tR\bclusters\x12\"\n" +
+	"\fassociations\x18\a \x03(\rR\fassociations\x12.\n" +
+	"\x03set\x18\b \x01(\v2\x1c.stint.events.PolicySettingsR\x03set\x12\x16\n" +
+	"\x06wckeys\x18\t \x03(\tR\x06wckeys\"\x81\x06\n" +
+	"\x0ePolicySettings\x121\n" +
+	"\x06limits\x18\x01 \x03(\v2\x19.stint.events.LimitChangeR\x06limits\x12%\n" +
+	"\vdescription\x18\x02 \x01(\tH\x00R\vdescription\x88\x01\x01\x12'\n" +
+	"\forganization\x18\x03 \x01(\tH\x01R\forganization\x88\x01\x01\x12\x1b\n" +
+	"\x06parent\x18\x04 \x01(\tH\x02R\x06parent\x88\x01\x01\x12>\n" +
+	"\vadmin_level\x18\x05 \x01(\x0e2\x18.stint.events.AdminLevelH\x03R\n" +
+	"adminLevel\x88\x01\x01\x12,\n" +
+	"\x0fdefault_account\x18\x06 \x01(\tH\x04R\x0edefaultAccount\x88\x01\x01\x12(\n" +
+	"\rdefault_wckey\x18\a \x01(\tH\x05R\fdefaultWckey\x88\x01\x01\x12$\n" +
+	"\vdefault_qos\x18\b \x01(\tH\x06R\n" +
+	"defaultQos\x88\x01\x01\x12*\n" +
+	"\x03qos\x18\t \x01(\v2\x18.stint.events.ListChangeR\x03qos\x122\n" +
+	"\apreempt\x18\n" +
+	" \x01(\v2\x18.stint.events.ListChangeR\apreempt\x12.\n" +
+	"\x05flags\x18\v \x01(\v2\x18.stint.events.ListChangeR\x05flags\x12&\n" +
+	"\fpreempt_mode\x18\f \x01(\tH\aR\vpreemptMode\x88\x01\x01\x12\x1e\n" +
+	"\bnew_name\x18\r \x01(\tH\bR\anewName\x88\x01\x01\x12\x1d\n" +
+	"\acomment\x18\x0e \x01(\tH\tR\acomment\x88\x01\x01B\x0e\n" +
+	"\f_descriptionB\x0f\n" +
+	"\r_organizationB\t\n" +
+	"\a_parentB\x0e\n" +
+	"\f_admin_levelB\x12\n" +
+	"\x10_default_accountB\x10\n" +
+	"\x0e_default_wckeyB\x0e\n" +
+	"\f_default_qosB\x0f\n" +
+	"\r_preempt_modeB\v\n" +
+	"\t_new_nameB\n" +
+	"\n" +
+	"\b_comment\"f\n" +
+	"\n" +
+	"ListChange\x12\x18\n" +
+	"\areplace\x18\x01 \x01(\bR\areplace\x12\x14\n" +
+	"\x05names\x18\x02 \x03(\tR\x05names\x12\x10\n" +
+	"\x03add\x18\x03 \x03(\tR\x03add\x12\x16\n" +
+	"\x06remove\x18\x04 \x03(\tR\x06remove\"\x91\x01\n" +
+	"\vLimitChange\x12)\n" +
+	"\x05limit\x18\x01 \x01(\x0e2\x13.stint.events.LimitR\x05limit\x12\x14\n" +
+	"\x05clear\x18\x02 \x01(\bR\x05clear\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\x04R\x05value\x12+\n" +
+	"\x04tres\x18\x04 \x03(\v2\x17.stint.events.TresCountR\x04tres\"z\n" +
+	"\n" +
+	"LimitValue\x12)\n" +
+	"\x05limit\x18\x01 \x01(\x0e2\x13.stint.events.LimitR\x05limit\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value\x12+\n" +
+	"\x04tres\x18\x03 \x03(\v2\x17.stint.events.TresCountR\x04tres\"K\n" +
+	"\tTresCount\x12\x12\n" +
+	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\x94\x16\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -8107,7 +9163,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"T\n" +
 	"\bObserved\x12!\n" +
 	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
-	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xeb\x06\n" +
+	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xad\a\n" +
 	"\x04Fact\x124\n" +
 	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
 	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
@@ -8127,7 +9183,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\tnode_lost\x18\r \x01(\v2\x16.stint.events.NodeLostH\x00R\bnodeLost\x127\n" +
 	"\tsuspended\x18\x0e \x01(\v2\x17.stint.events.SuspendedH\x00R\tsuspended\x121\n" +
 	"\aresumed\x18\x0f \x01(\v2\x15.stint.events.ResumedH\x00R\aresumed\x12A\n" +
-	"\rnode_returned\x18\x10 \x01(\v2\x1a.stint.events.NodeReturnedH\x00R\fnodeReturnedB\x06\n" +
+	"\rnode_returned\x18\x10 \x01(\v2\x1a.stint.events.NodeReturnedH\x00R\fnodeReturned\x12@\n" +
+	"\fadministered\x18\x11 \x01(\v2\x1a.stint.events.AdministeredH\x00R\fadministeredB\x06\n" +
 	"\x04kind\"3\n" +
 	"\tIntentRef\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
@@ -8260,7 +9317,12 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"Configured\x12/\n" +
 	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12,\n" +
-	"\x06config\x18\x02 \x01(\v2\x14.stint.events.ConfigR\x06config\"\x90\x01\n" +
+	"\x06config\x18\x02 \x01(\v2\x14.stint.events.ConfigR\x06config\"\x94\x01\n" +
+	"\fAdministered\x12/\n" +
+	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12,\n" +
+	"\x06policy\x18\x02 \x01(\v2\x14.stint.events.PolicyR\x06policy\x12\x15\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"\x90\x01\n" +
 	"\vNodeMessage\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\fR\bexecutor\x12\f\n" +
@@ -8380,7 +9442,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\x80\r\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xf9\r\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -8432,7 +9494,11 @@ const file_events_events_proto_rawDesc = "" +
 	"\x0edefault_time_s\x18) \x01(\rR\fdefaultTimeS\x12\x1b\n" +
 	"\tmail_prog\x18* \x01(\tR\bmailProg\x12%\n" +
 	"\x0epropagate_none\x18+ \x01(\bR\rpropagateNone\x12*\n" +
-	"\x11max_batch_requeue\x18, \x01(\rR\x0fmaxBatchRequeue\x124\n" +
+	"\x11max_batch_requeue\x18, \x01(\rR\x0fmaxBatchRequeue\x12-\n" +
+	"\x12accounting_enforce\x18- \x03(\tR\x11accountingEnforce\x12'\n" +
+	"\x0faccounting_tres\x18. \x03(\tR\x0eaccountingTres\x12\x1f\n" +
+	"\vtrack_wckey\x18/ \x01(\bR\n" +
+	"trackWckey\x124\n" +
 	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\"6\n" +
 	"\n" +
 	"LicenseDef\x12\x12\n" +
@@ -8520,7 +9586,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x13require_reservation\x18\x1d \x01(\bR\x12requireReservation\x12%\n" +
 	"\x0eexclusive_user\x18\x1e \x01(\bR\rexclusiveUser\x12!\n" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
-	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\x9d\x01\n" +
+	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\xad\x01\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +
@@ -8537,7 +9603,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\aSUSPEND\x10\t\x12\n" +
 	"\n" +
 	"\x06RESUME\x10\n" +
-	"*\x80\x01\n" +
+	"\x12\x0e\n" +
+	"\n" +
+	"ADMINISTER\x10\v*\x80\x01\n" +
 	"\tNodeOrder\x12\r\n" +
 	"\tNODE_KEEP\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -8546,7 +9614,73 @@ const file_events_events_proto_rawDesc = "" +
 	"\vNODE_RESUME\x10\x03\x12\x10\n" +
 	"\fNODE_UNDRAIN\x10\x04\x12\x13\n" +
 	"\x0fNODE_FAIL_ORDER\x10\x05\x12\r\n" +
-	"\tNODE_IDLE\x10\x06*;\n" +
+	"\tNODE_IDLE\x10\x06*V\n" +
+	"\n" +
+	"PolicyDeed\x12\x12\n" +
+	"\x0ePOLICY_NOTHING\x10\x00\x12\x0e\n" +
+	"\n" +
+	"POLICY_ADD\x10\x01\x12\x11\n" +
+	"\rPOLICY_MODIFY\x10\x02\x12\x11\n" +
+	"\rPOLICY_DELETE\x10\x03*\xa8\x01\n" +
+	"\n" +
+	"PolicyKind\x12\x0f\n" +
+	"\vPOLICY_NONE\x10\x00\x12\x12\n" +
+	"\x0ePOLICY_CLUSTER\x10\x01\x12\x12\n" +
+	"\x0ePOLICY_ACCOUNT\x10\x02\x12\x0f\n" +
+	"\vPOLICY_USER\x10\x03\x12\x16\n" +
+	"\x12POLICY_ASSOCIATION\x10\x04\x12\x0e\n" +
+	"\n" +
+	"POLICY_QOS\x10\x05\x12\x16\n" +
+	"\x12POLICY_COORDINATOR\x10\x06\x12\x10\n" +
+	"\fPOLICY_WCKEY\x10\a*I\n" +
+	"\n" +
+	"AdminLevel\x12\x0e\n" +
+	"\n" +
+	"ADMIN_NONE\x10\x00\x12\x12\n" +
+	"\x0eADMIN_OPERATOR\x10\x01\x12\x17\n" +
+	"\x13ADMIN_ADMINISTRATOR\x10\x02*\xf9\x05\n" +
+	"\x05Limit\x12\x0e\n" +
+	"\n" +
+	"LIMIT_NONE\x10\x00\x12\n" +
+	"\n" +
+	"\x06SHARES\x10\x01\x12\x12\n" +
+	"\x0ePRIORITY_VALUE\x10\x02\x12\f\n" +
+	"\bGRP_JOBS\x10\x03\x12\x13\n" +
+	"\x0fGRP_JOBS_ACCRUE\x10\x04\x12\x0e\n" +
+	"\n" +
+	"GRP_SUBMIT\x10\x05\x12\f\n" +
+	"\bGRP_WALL\x10\x06\x12\f\n" +
+	"\bGRP_TRES\x10\a\x12\x11\n" +
+	"\rGRP_TRES_MINS\x10\b\x12\x15\n" +
+	"\x11GRP_TRES_RUN_MINS\x10\t\x12\f\n" +
+	"\bMAX_JOBS\x10\n" +
+	"\x12\x13\n" +
+	"\x0fMAX_JOBS_ACCRUE\x10\v\x12\x0e\n" +
+	"\n" +
+	"MAX_SUBMIT\x10\f\x12\f\n" +
+	"\bMAX_WALL\x10\r\x12\x14\n" +
+	"\x10MAX_TRES_PER_JOB\x10\x0e\x12\x15\n" +
+	"\x11MAX_TRES_PER_NODE\x10\x0f\x12\x19\n" +
+	"\x15MAX_TRES_MINS_PER_JOB\x10\x10\x12\x15\n" +
+	"\x11MAX_TRES_RUN_MINS\x10\x11\x12\x16\n" +
+	"\x12MIN_PRIO_THRESHOLD\x10\x12\x12\x15\n" +
+	"\x11MAX_JOBS_PER_USER\x102\x12\x18\n" +
+	"\x14MAX_JOBS_PER_ACCOUNT\x103\x12\x1c\n" +
+	"\x18MAX_JOBS_ACCRUE_PER_USER\x104\x12\x1f\n" +
+	"\x1bMAX_JOBS_ACCRUE_PER_ACCOUNT\x105\x12\x17\n" +
+	"\x13MAX_SUBMIT_PER_USER\x106\x12\x1a\n" +
+	"\x16MAX_SUBMIT_PER_ACCOUNT\x107\x12\x15\n" +
+	"\x11MAX_TRES_PER_USER\x108\x12\x18\n" +
+	"\x14MAX_TRES_PER_ACCOUNT\x109\x12\x1e\n" +
+	"\x1aMAX_TRES_RUN_MINS_PER_USER\x10:\x12!\n" +
+	"\x1dMAX_TRES_RUN_MINS_PER_ACCOUNT\x10;\x12\x14\n" +
+	"\x10MIN_TRES_PER_JOB\x10<\x12\x0e\n" +
+	"\n" +
+	"GRACE_TIME\x10=\x12\x17\n" +
+	"\x13PREEMPT_EXEMPT_TIME\x10>\x12\x10\n" +
+	"\fUSAGE_FACTOR\x10?\x12\x13\n" +
+	"\x0fUSAGE_THRESHOLD\x10@\x12\x10\n" +
+	"\fLIMIT_FACTOR\x10A*;\n" +
 	"\x06Choice\x12\x12\n" +
 	"\x0eCHOICE_DEFAULT\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -8577,7 +9711,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\bNOT_HELD\x10\x00\x12\r\n" +
 	"\tHELD_USER\x10\x01\x12\x0e\n" +
 	"\n" +
-	"HELD_ADMIN\x10\x02*\xd6\x04\n" +
+	"HELD_ADMIN\x10\x02*\x8e\x05\n" +
 	"\x04Code\x12\x06\n" +
 	"\x02OK\x10\x00\x12\r\n" +
 	"\tMALFORMED\x10\x01\x12\x15\n" +
@@ -8612,7 +9746,10 @@ const file_events_events_proto_rawDesc = "" +
 	"\x0fINVALID_LICENSE\x10\x1b\x12\x17\n" +
 	"\x13INVALID_RESERVATION\x10\x1c\x12\r\n" +
 	"\tBAD_STATE\x10\x1d\x12\x10\n" +
-	"\fRATE_LIMITED\x10\x1e*\x8e\x01\n" +
+	"\fRATE_LIMITED\x10\x1e\x12\x12\n" +
+	"\x0ePOLICY_REFUSED\x10\x1f\x12\x0f\n" +
+	"\vJOBS_ACTIVE\x10 \x12\x11\n" +
+	"\rINVALID_WCKEY\x10!*\x8e\x01\n" +
 	"\tStopCause\x12\x10\n" +
 	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +
@@ -8706,182 +9843,210 @@ func file_events_events_proto_rawDescGZIP() []byte {
 	return file_events_events_proto_rawDescData
 }
 
-var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 13)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_events_events_proto_goTypes = []any{
-	(Verb)(0),            // 0: stint.events.Verb
-	(NodeOrder)(0),       // 1: stint.events.NodeOrder
-	(Choice)(0),          // 2: stint.events.Choice
-	(Exclusive)(0),       // 3: stint.events.Exclusive
-	(Scope)(0),           // 4: stint.events.Scope
-	(DependencyKind)(0),  // 5: stint.events.DependencyKind
-	(HoldKind)(0),        // 6: stint.events.HoldKind
-	(Code)(0),            // 7: stint.events.Code
-	(StopCause)(0),       // 8: stint.events.StopCause
-	(JobState)(0),        // 9: stint.events.JobState
-	(Reason)(0),          // 10: stint.events.Reason
-	(EndCause)(0),        // 11: stint.events.EndCause
-	(PartitionState)(0),  // 12: stint.events.PartitionState
-	(*IntentBatch)(nil),  // 13: stint.events.IntentBatch
-	(*Intent)(nil),       // 14: stint.events.Intent
-	(*Author)(nil),       // 15: stint.events.Author
-	(*BlobRef)(nil),      // 16: stint.events.BlobRef
-	(*Submit)(nil),       // 17: stint.events.Submit
-	(*Target)(nil),       // 18: stint.events.Target
-	(*Filter)(nil),       // 19: stint.events.Filter
-	(*Cancel)(nil),       // 20: stint.events.Cancel
-	(*Select)(nil),       // 21: stint.events.Select
-	(*Requeue)(nil),      // 22: stint.events.Requeue
-	(*UpdateJob)(nil),    // 23: stint.events.UpdateJob
-	(*UpdateNode)(nil),   // 24: stint.events.UpdateNode
-	(*JobSpec)(nil),      // 25: stint.events.JobSpec
-	(*Gres)(nil),         // 26: stint.events.Gres
-	(*ArraySpec)(nil),    // 27: stint.events.ArraySpec
-	(*Dependency)(nil),   // 28: stint.events.Dependency
-	(*WarnSignal)(nil),   // 29: stint.events.WarnSignal
-	(*Rlimit)(nil),       // 30: stint.events.Rlimit
-	(*SchedMessage)(nil), // 31: stint.events.SchedMessage
-	(*Term)(nil),         // 32: stint.events.Term
-	(*Cycle)(nil),        // 33: stint.events.Cycle
-	(*Observed)(nil),     // 34: stint.events.Observed
-	(*Fact)(nil),         // 35: stint.events.Fact
-	(*IntentRef)(nil),    // 36: stint.events.IntentRef
-	(*Admitted)(nil),     // 37: stint.events.Admitted
-	(*Owner)(nil),        // 38: stint.events.Owner
-	(*Judged)(nil),       // 39: stint.events.Judged
-	(*Verdict)(nil),      // 40: stint.events.Verdict
-	(*Allocation)(nil),   // 41: stint.events.Allocation
-	(*NodeShare)(nil),    // 42: stint.events.NodeShare
-	(*GresShare)(nil),    // 43: stint.events.GresShare
-	(*Placed)(nil),       // 44: stint.events.Placed
-	(*Stopping)(nil),     // 45: stint.events.Stopping
-	(*Ended)(nil),        // 46: stint.events.Ended
-	(*Held)(nil),         // 47: stint.events.Held
-	(*Released)(nil),     // 48: stint.events.Released
-	(*Updated)(nil),      // 49: stint.events.Updated
-	(*Requeued)(nil),     // 50: stint.events.Requeued
-	(*Signalled)(nil),    // 51: stint.events.Signalled
-	(*Suspended)(nil),    // 52: stint.events.Suspended
-	(*Resumed)(nil),      // 53: stint.events.Resumed
-	(*NodeChanged)(nil),  // 54: stint.events.NodeChanged
-	(*NodeLost)(nil),     // 55: stint.events.NodeLost
-	(*NodeReturned)(nil), // 56: stint.events.NodeReturned
-	(*Configured)(nil),   // 57: stint.events.Configured
-	(*NodeMessage)(nil),  // 58: stint.events.NodeMessage
-	(*NodeFact)(nil),     // 59: stint.events.NodeFact
-	(*NodeUp)(nil),       // 60: stint.events.NodeUp
-	(*RunRef)(nil),       // 61: stint.events.RunRef
-	(*Inventory)(nil),    // 62: stint.events.Inventory
-	(*Beat)(nil),         // 63: stint.events.Beat
-	(*Device)(nil),       // 64: stint.events.Device
-	(*StepStarted)(nil),  // 65: stint.events.StepStarted
-	(*StepExited)(nil),   // 66: stint.events.StepExited
-	(*Usage)(nil),        // 67: stint.events.Usage
-	(*DeviceAiling)(nil), // 68: stint.events.DeviceAiling
-	(*ShareMessage)(nil), // 69: stint.events.ShareMessage
-	(*ShareFactor)(nil),  // 70: stint.events.ShareFactor
-	(*UsageSample)(nil),  // 71: stint.events.UsageSample
-	(*StepUsage)(nil),    // 72: stint.events.StepUsage
-	(*Config)(nil),       // 73: stint.events.Config
-	(*LicenseDef)(nil),   // 74: stint.events.LicenseDef
-	(*Setting)(nil),      // 75: stint.events.Setting
-	(*CgroupConf)(nil),   // 76: stint.events.CgroupConf
-	(*NodeDef)(nil),      // 77: stint.events.NodeDef
-	(*GresDef)(nil),      // 78: stint.events.GresDef
-	(*PartitionDef)(nil), // 79: stint.events.PartitionDef
+	(Verb)(0),              // 0: stint.events.Verb
+	(NodeOrder)(0),         // 1: stint.events.NodeOrder
+	(PolicyDeed)(0),        // 2: stint.events.PolicyDeed
+	(PolicyKind)(0),        // 3: stint.events.PolicyKind
+	(AdminLevel)(0),        // 4: stint.events.AdminLevel
+	(Limit)(0),             // 5: stint.events.Limit
+	(Choice)(0),            // 6: stint.events.Choice
+	(Exclusive)(0),         // 7: stint.events.Exclusive
+	(Scope)(0),             // 8: stint.events.Scope
+	(DependencyKind)(0),    // 9: stint.events.DependencyKind
+	(HoldKind)(0),          // 10: stint.events.HoldKind
+	(Code)(0),              // 11: stint.events.Code
+	(StopCause)(0),         // 12: stint.events.StopCause
+	(JobState)(0),          // 13: stint.events.JobState
+	(Reason)(0),            // 14: stint.events.Reason
+	(EndCause)(0),          // 15: stint.events.EndCause
+	(PartitionState)(0),    // 16: stint.events.PartitionState
+	(*IntentBatch)(nil),    // 17: stint.events.IntentBatch
+	(*Intent)(nil),         // 18: stint.events.Intent
+	(*Author)(nil),         // 19: stint.events.Author
+	(*BlobRef)(nil),        // 20: stint.events.BlobRef
+	(*Submit)(nil),         // 21: stint.events.Submit
+	(*Target)(nil),         // 22: stint.events.Target
+	(*Filter)(nil),         // 23: stint.events.Filter
+	(*Cancel)(nil),         // 24: stint.events.Cancel
+	(*Select)(nil),         // 25: stint.events.Select
+	(*Requeue)(nil),        // 26: stint.events.Requeue
+	(*UpdateJob)(nil),      // 27: stint.events.UpdateJob
+	(*UpdateNode)(nil),     // 28: stint.events.UpdateNode
+	(*Policy)(nil),         // 29: stint.events.Policy
+	(*PolicyAct)(nil),      // 30: stint.events.PolicyAct
+	(*PolicySettings)(nil), // 31: stint.events.PolicySettings
+	(*ListChange)(nil),     // 32: stint.events.ListChange
+	(*LimitChange)(nil),    // 33: stint.events.LimitChange
+	(*LimitValue)(nil),     // 34: stint.events.LimitValue
+	(*TresCount)(nil),      // 35: stint.events.TresCount
+	(*JobSpec)(nil),        // 36: stint.events.JobSpec
+	(*Gres)(nil),           // 37: stint.events.Gres
+	(*ArraySpec)(nil),      // 38: stint.events.ArraySpec
+	(*Dependency)(nil),     // 39: stint.events.Dependency
+	(*WarnSignal)(nil),     // 40: stint.events.WarnSignal
+	(*Rlimit)(nil),         // 41: stint.events.Rlimit
+	(*SchedMessage)(nil),   // 42: stint.events.SchedMessage
+	(*Term)(nil),           // 43: stint.events.Term
+	(*Cycle)(nil),          // 44: stint.events.Cycle
+	(*Observed)(nil),       // 45: stint.events.Observed
+	(*Fact)(nil),           // 46: stint.events.Fact
+	(*IntentRef)(nil),      // 47: stint.events.IntentRef
+	(*Admitted)(nil),       // 48: stint.events.Admitted
+	(*Owner)(nil),          // 49: stint.events.Owner
+	(*Judged)(nil),         // 50: stint.events.Judged
+	(*Verdict)(nil),        // 51: stint.events.Verdict
+	(*Allocation)(nil),     // 52: stint.events.Allocation
+	(*NodeShare)(nil),      // 53: stint.events.NodeShare
+	(*GresShare)(nil),      // 54: stint.events.GresShare
+	(*Placed)(nil),         // 55: stint.events.Placed
+	(*Stopping)(nil),       // 56: stint.events.Stopping
+	(*Ended)(nil),          // 57: stint.events.Ended
+	(*Held)(nil),           // 58: stint.events.Held
+	(*Released)(nil),       // 59: stint.events.Released
+	(*Updated)(nil),        // 60: stint.events.Updated
+	(*Requeued)(nil),       // 61: stint.events.Requeued
+	(*Signalled)(nil),      // 62: stint.events.Signalled
+	(*Suspended)(nil),      // 63: stint.events.Suspended
+	(*Resumed)(nil),        // 64: stint.events.Resumed
+	(*NodeChanged)(nil),    // 65: stint.events.NodeChanged
+	(*NodeLost)(nil),       // 66: stint.events.NodeLost
+	(*NodeReturned)(nil),   // 67: stint.events.NodeReturned
+	(*Configured)(nil),     // 68: stint.events.Configured
+	(*Administered)(nil),   // 69: stint.events.Administered
+	(*NodeMessage)(nil),    // 70: stint.events.NodeMessage
+	(*NodeFact)(nil),       // 71: stint.events.NodeFact
+	(*NodeUp)(nil),         // 72: stint.events.NodeUp
+	(*RunRef)(nil),         // 73: stint.events.RunRef
+	(*Inventory)(nil),      // 74: stint.events.Inventory
+	(*Beat)(nil),           // 75: stint.events.Beat
+	(*Device)(nil),         // 76: stint.events.Device
+	(*StepStarted)(nil),    // 77: stint.events.StepStarted
+	(*StepExited)(nil),     // 78: stint.events.StepExited
+	(*Usage)(nil),          // 79: stint.events.Usage
+	(*DeviceAiling)(nil),   // 80: stint.events.DeviceAiling
+	(*ShareMessage)(nil),   // 81: stint.events.ShareMessage
+	(*ShareFactor)(nil),    // 82: stint.events.ShareFactor
+	(*UsageSample)(nil),    // 83: stint.events.UsageSample
+	(*StepUsage)(nil),      // 84: stint.events.StepUsage
+	(*Config)(nil),         // 85: stint.events.Config
+	(*LicenseDef)(nil),     // 86: stint.events.LicenseDef
+	(*Setting)(nil),        // 87: stint.events.Setting
+	(*CgroupConf)(nil),     // 88: stint.events.CgroupConf
+	(*NodeDef)(nil),        // 89: stint.events.NodeDef
+	(*GresDef)(nil),        // 90: stint.events.GresDef
+	(*PartitionDef)(nil),   // 91: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
-	14, // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
-	0,  // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
-	15, // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	25, // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
-	9,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
-	18, // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
-	19, // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
-	18, // 7: stint.events.Select.targets:type_name -> stint.events.Target
-	18, // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
-	18, // 9: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	28, // 10: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	1,  // 11: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	16, // 12: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
-	16, // 13: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	26, // 14: stint.events.JobSpec.gres:type_name -> stint.events.Gres
-	3,  // 15: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	27, // 16: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	28, // 17: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
-	2,  // 18: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	29, // 19: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	30, // 20: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
-	4,  // 21: stint.events.Gres.scope:type_name -> stint.events.Scope
-	5,  // 22: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	32, // 23: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	33, // 24: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	34, // 25: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	35, // 26: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	37, // 27: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	39, // 28: stint.events.Fact.judged:type_name -> stint.events.Judged
-	44, // 29: stint.events.Fact.placed:type_name -> stint.events.Placed
-	45, // 30: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	46, // 31: stint.events.Fact.ended:type_name -> stint.events.Ended
-	47, // 32: stint.events.Fact.held:type_name -> stint.events.Held
-	48, // 33: stint.events.Fact.released:type_name -> stint.events.Released
-	49, // 34: stint.events.Fact.updated:type_name -> stint.events.Updated
-	50, // 35: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	54, // 36: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	57, // 37: stint.events.Fact.configured:type_name -> stint.events.Configured
-	51, // 38: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	55, // 39: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	52, // 40: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	53, // 41: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	56, // 42: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	36, // 43: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	25, // 44: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	38, // 45: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	6,  // 46: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	36, // 47: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	7,  // 48: stint.events.Judged.code:type_name -> stint.events.Code
-	40, // 49: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	7,  // 50: stint.events.Verdict.code:type_name -> stint.events.Code
-	42, // 51: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	43, // 52: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	41, // 53: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	8,  // 54: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	9,  // 55: stint.events.Ended.state:type_name -> stint.events.JobState
-	10, // 56: stint.events.Ended.reason:type_name -> stint.events.Reason
-	6,  // 57: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	10, // 58: stint.events.Held.reason:type_name -> stint.events.Reason
-	23, // 59: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	6,  // 60: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	10, // 61: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	1,  // 62: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	24, // 63: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	36, // 64: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	73, // 65: stint.events.Configured.config:type_name -> stint.events.Config
-	59, // 66: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	60, // 67: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	65, // 68: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	66, // 69: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	68, // 70: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	62, // 71: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	61, // 72: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	64, // 73: stint.events.Inventory.devices:type_name -> stint.events.Device
-	11, // 74: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	67, // 75: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	70, // 76: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	72, // 77: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	67, // 78: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	75, // 79: stint.events.Config.settings:type_name -> stint.events.Setting
-	77, // 80: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	79, // 81: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	76, // 82: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	74, // 83: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	78, // 84: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	12, // 85: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	86, // [86:86] is the sub-list for method output_type
-	86, // [86:86] is the sub-list for method input_type
-	86, // [86:86] is the sub-list for extension type_name
-	86, // [86:86] is the sub-list for extension extendee
-	0,  // [0:86] is the sub-list for field type_name
+	18,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
+	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
+	19,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
+	36,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
+	13,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
+	22,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
+	23,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
+	22,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
+	22,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
+	22,  // 9: stint.events.UpdateJob.targets:type_name -> stint.events.Target
+	39,  // 10: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
+	1,   // 11: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
+	30,  // 12: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
+	2,   // 13: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
+	3,   // 14: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
+	31,  // 15: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
+	33,  // 16: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
+	4,   // 17: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
+	32,  // 18: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
+	32,  // 19: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
+	32,  // 20: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
+	5,   // 21: stint.events.LimitChange.limit:type_name -> stint.events.Limit
+	35,  // 22: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
+	5,   // 23: stint.events.LimitValue.limit:type_name -> stint.events.Limit
+	35,  // 24: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
+	20,  // 25: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
+	20,  // 26: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
+	37,  // 27: stint.events.JobSpec.gres:type_name -> stint.events.Gres
+	7,   // 28: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
+	38,  // 29: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
+	39,  // 30: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
+	6,   // 31: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
+	40,  // 32: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
+	41,  // 33: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
+	8,   // 34: stint.events.Gres.scope:type_name -> stint.events.Scope
+	9,   // 35: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
+	43,  // 36: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	44,  // 37: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	45,  // 38: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	46,  // 39: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	48,  // 40: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	50,  // 41: stint.events.Fact.judged:type_name -> stint.events.Judged
+	55,  // 42: stint.events.Fact.placed:type_name -> stint.events.Placed
+	56,  // 43: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	57,  // 44: stint.events.Fact.ended:type_name -> stint.events.Ended
+	58,  // 45: stint.events.Fact.held:type_name -> stint.events.Held
+	59,  // 46: stint.events.Fact.released:type_name -> stint.events.Released
+	60,  // 47: stint.events.Fact.updated:type_name -> stint.events.Updated
+	61,  // 48: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	65,  // 49: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	68,  // 50: stint.events.Fact.configured:type_name -> stint.events.Configured
+	62,  // 51: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	66,  // 52: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	63,  // 53: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	64,  // 54: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	67,  // 55: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	69,  // 56: stint.events.Fact.administered:type_name -> stint.events.Administered
+	47,  // 57: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	36,  // 58: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	49,  // 59: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	10,  // 60: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	47,  // 61: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	11,  // 62: stint.events.Judged.code:type_name -> stint.events.Code
+	51,  // 63: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	11,  // 64: stint.events.Verdict.code:type_name -> stint.events.Code
+	53,  // 65: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	54,  // 66: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	52,  // 67: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	12,  // 68: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	13,  // 69: stint.events.Ended.state:type_name -> stint.events.JobState
+	14,  // 70: stint.events.Ended.reason:type_name -> stint.events.Reason
+	10,  // 71: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	14,  // 72: stint.events.Held.reason:type_name -> stint.events.Reason
+	27,  // 73: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	10,  // 74: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	14,  // 75: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	1,   // 76: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	28,  // 77: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	47,  // 78: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	85,  // 79: stint.events.Configured.config:type_name -> stint.events.Config
+	47,  // 80: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	29,  // 81: stint.events.Administered.policy:type_name -> stint.events.Policy
+	71,  // 82: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	72,  // 83: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	77,  // 84: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	78,  // 85: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	80,  // 86: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	74,  // 87: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	73,  // 88: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	76,  // 89: stint.events.Inventory.devices:type_name -> stint.events.Device
+	15,  // 90: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	79,  // 91: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	82,  // 92: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	84,  // 93: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	79,  // 94: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	87,  // 95: stint.events.Config.settings:type_name -> stint.events.Setting
+	89,  // 96: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	91,  // 97: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	88,  // 98: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	86,  // 99: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	90,  // 100: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	16,  // 101: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	102, // [102:102] is the sub-list for method output_type
+	102, // [102:102] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -8891,11 +10056,12 @@ func file_events_events_proto_init() {
 	}
 	file_events_events_proto_msgTypes[10].OneofWrappers = []any{}
 	file_events_events_proto_msgTypes[11].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[18].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[14].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[25].OneofWrappers = []any{
 		(*SchedMessage_Term)(nil),
 		(*SchedMessage_Cycle)(nil),
 	}
-	file_events_events_proto_msgTypes[22].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[29].OneofWrappers = []any{
 		(*Fact_Admitted)(nil),
 		(*Fact_Judged)(nil),
 		(*Fact_Placed)(nil),
@@ -8912,8 +10078,9 @@ func file_events_events_proto_init() {
 		(*Fact_Suspended)(nil),
 		(*Fact_Resumed)(nil),
 		(*Fact_NodeReturned)(nil),
+		(*Fact_Administered)(nil),
 	}
-	file_events_events_proto_msgTypes[46].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[54].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -8924,8 +10091,8 @@ func file_events_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
-			NumEnums:      13,
-			NumMessages:   67,
+			NumEnums:      17,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

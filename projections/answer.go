@@ -59,6 +59,8 @@ func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 		answer.What = &Answer_Why{a}
 	case *Ask_Wait:
 		answer.What = &Answer_Wait{replyWait(r, q.Wait)}
+	case *Ask_Policy:
+		answer.What = &Answer_Policy{replyPolicy(r, q.Policy)}
 	default:
 		answer.Error = "a question of a kind that this version does not know"
 	}

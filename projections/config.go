@@ -45,6 +45,7 @@ func (c *Cluster) configured(f *events.Configured) string {
 		return voidConfig
 	}
 	member := next.membership(config)
+	c.policy = c.policy.Began(config.GetCluster(), c.now)
 	old, oldLayout := c.nodes, c.layout
 	c.config, c.configSeq, c.layout, c.nodes = config, c.seq, next, table[Node]{}
 	for i, def := range defs {

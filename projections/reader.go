@@ -16,6 +16,7 @@ type Reader interface {
 	NextID() uint32         // the id that the next submission takes
 	Term() *TermState       // never nil; an empty nonce before the first term
 	Config() *events.Config // never nil; empty before the first configuration, see ConfigSeq
+	Policy() *Policy        // never nil: accounts, users, QoS and their limits
 	ConfigSeq() uint64      // where the configuration was taken over; 0: none yet
 
 	Job(id uint32) *Job     // nil: unknown, or no longer hot
@@ -63,6 +64,7 @@ type state struct {
 	leaving                  int // finished jobs that are still hot
 	term                     *TermState
 	config                   *events.Config
+	policy                   *Policy
 	layout                   *layout
 
 	jobs     table[Job]
@@ -92,6 +94,7 @@ func (s *state) Messages() uint64       { return s.messages }
 func (s *state) NextID() uint32         { return s.nextID }
 func (s *state) Term() *TermState       { return s.term }
 func (s *state) Config() *events.Config { return s.config }
+func (s *state) Policy() *Policy        { return s.policy }
 func (s *state) ConfigSeq() uint64      { return s.configSeq }
 
 func (s *state) Job(id uint32) *Job { return s.jobs.get(id) }

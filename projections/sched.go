@@ -93,6 +93,8 @@ func (c *Cluster) schedFact(f *events.Fact) (void string) {
 		return c.resumed(k.Resumed)
 	case *events.Fact_NodeReturned:
 		return c.nodeReturned(k.NodeReturned)
+	case *events.Fact_Administered:
+		return c.administered(k.Administered)
 	}
 	return voidKind
 }
@@ -104,5 +106,22 @@ func (c *Cluster) judgedFact(f *events.Judged) string {
 		return voidNoIntent
 	}
 	c.settle(item, &IntentVerdict{Code: f.GetCode(), Text: f.GetText(), Verdicts: f.GetVerdicts(), Touched: f.GetTouched()})
+	return ""
+}
+
+// administered: acts on accounts, users, QoS and limits, all of them or none.
+func (c *Cluster) administered(f *events.Administered) string {
+	item := c.waits(f.GetIntent())
+	if item == nil || item.GetIntent().GetVerb() != events.Verb_ADMINISTER {
+		return voidNoIntent
+	}
+	next, err := c.policy.After(f.GetPolicy(), c.config.GetCluster(), f.GetBy(), c.now, c.seq)
+	if err != nil {
+		c.voidMore(c.index, voidPolicy, err.Error())
+		return ""
+	}
+	c.policy = next
+	c.settle(item, &IntentVerdict{Touched: uint32(len(f.GetPolicy().GetActs()))})
+	c.verdict.Changed = true
 	return ""
 }

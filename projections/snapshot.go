@@ -7,7 +7,7 @@ import (
 
 // foldVersion is the version of what a snapshot holds and how it is read; one of another version is not loaded, since
 // folding the log again gives the same.
-const foldVersion = 1
+const foldVersion = 2
 
 // Snapshot is everything the fold knows, in an order that is a function of the state alone. It shares its records with the
 // state, which never changes them: taking it costs a pointer a record, and it may be encoded and hashed by another
@@ -17,7 +17,7 @@ func (c *Cluster) Snapshot() *Snapshot {
 		Seq: c.seq, AtUs: c.at, NextId: c.nextID, Term: c.term, Config: c.config, ConfigSeq: c.configSeq, Messages: c.messages,
 		FoldRules: foldVersion, Inbox: c.inbox[:len(c.inbox):len(c.inbox)], Shares: c.shares,
 		Finished: append([]*FinishedRef(nil), c.over...), Nonces: append([]*NonceRef(nil), c.tellings...),
-		Voids: append([]*VoidCount(nil), c.voids...),
+		Voids: append([]*VoidCount(nil), c.voids...), Policy: c.policy.State(),
 	}
 	c.nodes.each(func(_ uint32, n *Node) bool { s.Nodes = append(s.Nodes, n); return true })
 	s.Jobs = make([]*Job, 0, c.jobs.n)
@@ -63,6 +63,11 @@ func Load(s *Snapshot) (*Cluster, error) {
 		c.config = s.GetConfig()
 	}
 	c.shares, c.voids, c.over, c.inbox = s.GetShares(), s.GetVoids(), s.GetFinished(), s.GetInbox()
+	policy, err := LoadPolicy(s.GetPolicy())
+	if err != nil {
+		return nil, fmt.Errorf("snapshot at %d: %w", s.GetSeq(), err)
+	}
+	c.policy = policy
 	if err := c.loadNodes(s.GetNodes()); err != nil {
 		return nil, fmt.Errorf("snapshot at %d: %w", s.GetSeq(), err)
 	}

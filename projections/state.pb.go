@@ -1354,6 +1354,883 @@ func (x *NodeGres) GetUsed() []uint64 {
 	return nil
 }
 
+type Account struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Organization  string                 `protobuf:"bytes,4,opt,name=organization,proto3" json:"organization,omitempty"`
+	Coordinators  []string               `protobuf:"bytes,5,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	CreatedUs     int64                  `protobuf:"varint,6,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool                   `protobuf:"varint,7,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_projections_state_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Account) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Account) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Account) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Account) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Account) GetCoordinators() []string {
+	if x != nil {
+		return x.Coordinators
+	}
+	return nil
+}
+
+func (x *Account) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *Account) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+type User struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	AdminLevel    events.AdminLevel      `protobuf:"varint,3,opt,name=admin_level,json=adminLevel,proto3,enum=stint.events.AdminLevel" json:"admin_level,omitempty"`
+	Defaults      []*UserDefault         `protobuf:"bytes,4,rep,name=defaults,proto3" json:"defaults,omitempty"` // by cluster
+	CreatedUs     int64                  `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *User) Reset() {
+	*x = User{}
+	mi := &file_projections_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *User) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*User) ProtoMessage() {}
+
+func (x *User) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use User.ProtoReflect.Descriptor instead.
+func (*User) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *User) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *User) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *User) GetAdminLevel() events.AdminLevel {
+	if x != nil {
+		return x.AdminLevel
+	}
+	return events.AdminLevel(0)
+}
+
+func (x *User) GetDefaults() []*UserDefault {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+func (x *User) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *User) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+type UserDefault struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	Wckey         string                 `protobuf:"bytes,3,opt,name=wckey,proto3" json:"wckey,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserDefault) Reset() {
+	*x = UserDefault{}
+	mi := &file_projections_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserDefault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserDefault) ProtoMessage() {}
+
+func (x *UserDefault) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserDefault.ProtoReflect.Descriptor instead.
+func (*UserDefault) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UserDefault) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *UserDefault) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *UserDefault) GetWckey() string {
+	if x != nil {
+		return x.Wckey
+	}
+	return ""
+}
+
+type Association struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Account       string                 `protobuf:"bytes,3,opt,name=account,proto3" json:"account,omitempty"`
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"` // empty: the account itself
+	Partition     string                 `protobuf:"bytes,5,opt,name=partition,proto3" json:"partition,omitempty"`
+	Parent        uint32                 `protobuf:"varint,6,opt,name=parent,proto3" json:"parent,omitempty"`               // id of the association above; 0: it is a cluster's root
+	Limits        []*events.LimitValue   `protobuf:"bytes,7,rep,name=limits,proto3" json:"limits,omitempty"`                // its own, ascending
+	HasQos        bool                   `protobuf:"varint,8,opt,name=has_qos,json=hasQos,proto3" json:"has_qos,omitempty"` // qos is its own list, else the parent's …
+	Qos           []string               `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
+	QosAdd        []string               `protobuf:"bytes,10,rep,name=qos_add,json=qosAdd,proto3" json:"qos_add,omitempty"`          // … and these …
+	QosRemove     []string               `protobuf:"bytes,11,rep,name=qos_remove,json=qosRemove,proto3" json:"qos_remove,omitempty"` // … without these
+	DefaultQos    string                 `protobuf:"bytes,12,opt,name=default_qos,json=defaultQos,proto3" json:"default_qos,omitempty"`
+	Comment       string                 `protobuf:"bytes,13,opt,name=comment,proto3" json:"comment,omitempty"`
+	CreatedUs     int64                  `protobuf:"varint,14,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	ChangedUs     int64                  `protobuf:"varint,15,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
+	Deleted       bool                   `protobuf:"varint,16,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Association) Reset() {
+	*x = Association{}
+	mi := &file_projections_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Association) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Association) ProtoMessage() {}
+
+func (x *Association) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Association.ProtoReflect.Descriptor instead.
+func (*Association) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Association) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Association) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Association) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Association) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Association) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *Association) GetParent() uint32 {
+	if x != nil {
+		return x.Parent
+	}
+	return 0
+}
+
+func (x *Association) GetLimits() []*events.LimitValue {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Association) GetHasQos() bool {
+	if x != nil {
+		return x.HasQos
+	}
+	return false
+}
+
+func (x *Association) GetQos() []string {
+	if x != nil {
+		return x.Qos
+	}
+	return nil
+}
+
+func (x *Association) GetQosAdd() []string {
+	if x != nil {
+		return x.QosAdd
+	}
+	return nil
+}
+
+func (x *Association) GetQosRemove() []string {
+	if x != nil {
+		return x.QosRemove
+	}
+	return nil
+}
+
+func (x *Association) GetDefaultQos() string {
+	if x != nil {
+		return x.DefaultQos
+	}
+	return ""
+}
+
+func (x *Association) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *Association) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *Association) GetChangedUs() int64 {
+	if x != nil {
+		return x.ChangedUs
+	}
+	return 0
+}
+
+func (x *Association) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+type Qos struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Limits        []*events.LimitValue   `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
+	Preempt       []string               `protobuf:"bytes,5,rep,name=preempt,proto3" json:"preempt,omitempty"`
+	Flags         []string               `protobuf:"bytes,6,rep,name=flags,proto3" json:"flags,omitempty"`
+	PreemptMode   string                 `protobuf:"bytes,7,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`
+	CreatedUs     int64                  `protobuf:"varint,8,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	ChangedUs     int64                  `protobuf:"varint,9,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
+	Deleted       bool                   `protobuf:"varint,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Qos) Reset() {
+	*x = Qos{}
+	mi := &file_projections_state_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Qos) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Qos) ProtoMessage() {}
+
+func (x *Qos) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Qos.ProtoReflect.Descriptor instead.
+func (*Qos) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Qos) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Qos) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Qos) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Qos) GetLimits() []*events.LimitValue {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Qos) GetPreempt() []string {
+	if x != nil {
+		return x.Preempt
+	}
+	return nil
+}
+
+func (x *Qos) GetFlags() []string {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
+}
+
+func (x *Qos) GetPreemptMode() string {
+	if x != nil {
+		return x.PreemptMode
+	}
+	return ""
+}
+
+func (x *Qos) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *Qos) GetChangedUs() int64 {
+	if x != nil {
+		return x.ChangedUs
+	}
+	return 0
+}
+
+func (x *Qos) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+type Wckey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Cluster       string                 `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	CreatedUs     int64                  `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wckey) Reset() {
+	*x = Wckey{}
+	mi := &file_projections_state_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wckey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wckey) ProtoMessage() {}
+
+func (x *Wckey) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wckey.ProtoReflect.Descriptor instead.
+func (*Wckey) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Wckey) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Wckey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Wckey) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Wckey) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Wckey) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *Wckey) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+type ClusterName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Root          uint32                 `protobuf:"varint,3,opt,name=root,proto3" json:"root,omitempty"`
+	CreatedUs     int64                  `protobuf:"varint,4,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool                   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterName) Reset() {
+	*x = ClusterName{}
+	mi := &file_projections_state_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterName) ProtoMessage() {}
+
+func (x *ClusterName) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterName.ProtoReflect.Descriptor instead.
+func (*ClusterName) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ClusterName) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ClusterName) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClusterName) GetRoot() uint32 {
+	if x != nil {
+		return x.Root
+	}
+	return 0
+}
+
+func (x *ClusterName) GetCreatedUs() int64 {
+	if x != nil {
+		return x.CreatedUs
+	}
+	return 0
+}
+
+func (x *ClusterName) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+// Transaction: one change, as sacctmgr shows it. The latest ones are kept.
+type Transaction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	Actor         string                 `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	Where         string                 `protobuf:"bytes,4,opt,name=where,proto3" json:"where,omitempty"`
+	Info          string                 `protobuf:"bytes,5,opt,name=info,proto3" json:"info,omitempty"`
+	Seq           uint64                 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Transaction) Reset() {
+	*x = Transaction{}
+	mi := &file_projections_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Transaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Transaction) ProtoMessage() {}
+
+func (x *Transaction) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Transaction.ProtoReflect.Descriptor instead.
+func (*Transaction) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Transaction) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Transaction) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Transaction) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Transaction) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
+func (x *Transaction) GetInfo() string {
+	if x != nil {
+		return x.Info
+	}
+	return ""
+}
+
+func (x *Transaction) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+type PolicyState struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Clusters        []*ClusterName         `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	Accounts        []*Account             `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Users           []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
+	Associations    []*Association         `protobuf:"bytes,4,rep,name=associations,proto3" json:"associations,omitempty"` // depth first, the oldest child first
+	Qos             []*Qos                 `protobuf:"bytes,5,rep,name=qos,proto3" json:"qos,omitempty"`
+	Wckeys          []*Wckey               `protobuf:"bytes,6,rep,name=wckeys,proto3" json:"wckeys,omitempty"`
+	Transactions    []*Transaction         `protobuf:"bytes,7,rep,name=transactions,proto3" json:"transactions,omitempty"`
+	NextId          uint32                 `protobuf:"varint,8,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"` // ids of accounts, users, wckeys and clusters
+	NextAssociation uint32                 `protobuf:"varint,9,opt,name=next_association,json=nextAssociation,proto3" json:"next_association,omitempty"`
+	NextQos         uint32                 `protobuf:"varint,10,opt,name=next_qos,json=nextQos,proto3" json:"next_qos,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PolicyState) Reset() {
+	*x = PolicyState{}
+	mi := &file_projections_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyState) ProtoMessage() {}
+
+func (x *PolicyState) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyState.ProtoReflect.Descriptor instead.
+func (*PolicyState) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PolicyState) GetClusters() []*ClusterName {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *PolicyState) GetAccounts() []*Account {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *PolicyState) GetUsers() []*User {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *PolicyState) GetAssociations() []*Association {
+	if x != nil {
+		return x.Associations
+	}
+	return nil
+}
+
+func (x *PolicyState) GetQos() []*Qos {
+	if x != nil {
+		return x.Qos
+	}
+	return nil
+}
+
+func (x *PolicyState) GetWckeys() []*Wckey {
+	if x != nil {
+		return x.Wckeys
+	}
+	return nil
+}
+
+func (x *PolicyState) GetTransactions() []*Transaction {
+	if x != nil {
+		return x.Transactions
+	}
+	return nil
+}
+
+func (x *PolicyState) GetNextId() uint32 {
+	if x != nil {
+		return x.NextId
+	}
+	return 0
+}
+
+func (x *PolicyState) GetNextAssociation() uint32 {
+	if x != nil {
+		return x.NextAssociation
+	}
+	return 0
+}
+
+func (x *PolicyState) GetNextQos() uint32 {
+	if x != nil {
+		return x.NextQos
+	}
+	return 0
+}
+
 // Pending intents: read by the fold only as far as their frame.
 type InboxItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1369,7 +2246,7 @@ type InboxItem struct {
 
 func (x *InboxItem) Reset() {
 	*x = InboxItem{}
-	mi := &file_projections_state_proto_msgTypes[9]
+	mi := &file_projections_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +2258,7 @@ func (x *InboxItem) String() string {
 func (*InboxItem) ProtoMessage() {}
 
 func (x *InboxItem) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[9]
+	mi := &file_projections_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +2271,7 @@ func (x *InboxItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxItem.ProtoReflect.Descriptor instead.
 func (*InboxItem) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{9}
+	return file_projections_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InboxItem) GetSeq() uint64 {
@@ -1456,7 +2333,7 @@ type IntentVerdict struct {
 
 func (x *IntentVerdict) Reset() {
 	*x = IntentVerdict{}
-	mi := &file_projections_state_proto_msgTypes[10]
+	mi := &file_projections_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +2345,7 @@ func (x *IntentVerdict) String() string {
 func (*IntentVerdict) ProtoMessage() {}
 
 func (x *IntentVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[10]
+	mi := &file_projections_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +2358,7 @@ func (x *IntentVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentVerdict.ProtoReflect.Descriptor instead.
 func (*IntentVerdict) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{10}
+	return file_projections_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *IntentVerdict) GetSeq() uint64 {
@@ -1559,7 +2436,7 @@ type TermState struct {
 
 func (x *TermState) Reset() {
 	*x = TermState{}
-	mi := &file_projections_state_proto_msgTypes[11]
+	mi := &file_projections_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +2448,7 @@ func (x *TermState) String() string {
 func (*TermState) ProtoMessage() {}
 
 func (x *TermState) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[11]
+	mi := &file_projections_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +2461,7 @@ func (x *TermState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermState.ProtoReflect.Descriptor instead.
 func (*TermState) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{11}
+	return file_projections_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TermState) GetNonce() []byte {
@@ -1674,7 +2551,7 @@ type FinishedRef struct {
 
 func (x *FinishedRef) Reset() {
 	*x = FinishedRef{}
-	mi := &file_projections_state_proto_msgTypes[12]
+	mi := &file_projections_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +2563,7 @@ func (x *FinishedRef) String() string {
 func (*FinishedRef) ProtoMessage() {}
 
 func (x *FinishedRef) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[12]
+	mi := &file_projections_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +2576,7 @@ func (x *FinishedRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedRef.ProtoReflect.Descriptor instead.
 func (*FinishedRef) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{12}
+	return file_projections_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FinishedRef) GetJob() uint32 {
@@ -1729,7 +2606,7 @@ type NonceRef struct {
 
 func (x *NonceRef) Reset() {
 	*x = NonceRef{}
-	mi := &file_projections_state_proto_msgTypes[13]
+	mi := &file_projections_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +2618,7 @@ func (x *NonceRef) String() string {
 func (*NonceRef) ProtoMessage() {}
 
 func (x *NonceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[13]
+	mi := &file_projections_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +2631,7 @@ func (x *NonceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NonceRef.ProtoReflect.Descriptor instead.
 func (*NonceRef) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{13}
+	return file_projections_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NonceRef) GetNonce() []byte {
@@ -1813,13 +2690,14 @@ type Snapshot struct {
 	Messages      uint64                 `protobuf:"varint,16,opt,name=messages,proto3" json:"messages,omitempty"`
 	NextPriority  uint32                 `protobuf:"varint,17,opt,name=next_priority,json=nextPriority,proto3" json:"next_priority,omitempty"`
 	Verdicts      []*IntentVerdict       `protobuf:"bytes,18,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	Policy        *PolicyState           `protobuf:"bytes,19,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_projections_state_proto_msgTypes[14]
+	mi := &file_projections_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +2709,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[14]
+	mi := &file_projections_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +2722,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{14}
+	return file_projections_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Snapshot) GetSeq() uint64 {
@@ -1973,6 +2851,13 @@ func (x *Snapshot) GetVerdicts() []*IntentVerdict {
 	return nil
 }
 
+func (x *Snapshot) GetPolicy() *PolicyState {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
 type VoidCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
@@ -1984,7 +2869,7 @@ type VoidCount struct {
 
 func (x *VoidCount) Reset() {
 	*x = VoidCount{}
-	mi := &file_projections_state_proto_msgTypes[15]
+	mi := &file_projections_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2881,7 @@ func (x *VoidCount) String() string {
 func (*VoidCount) ProtoMessage() {}
 
 func (x *VoidCount) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[15]
+	mi := &file_projections_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2894,7 @@ func (x *VoidCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidCount.ProtoReflect.Descriptor instead.
 func (*VoidCount) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{15}
+	return file_projections_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *VoidCount) GetWhy() string {
@@ -2194,7 +3079,99 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x12\n" +
-	"\x04used\x18\x04 \x03(\x04R\x04used\"\xab\x01\n" +
+	"\x04used\x18\x04 \x03(\x04R\x04used\"\xd0\x01\n" +
+	"\aAccount\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\"\n" +
+	"\forganization\x18\x04 \x01(\tR\forganization\x12\"\n" +
+	"\fcoordinators\x18\x05 \x03(\tR\fcoordinators\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x06 \x01(\x03R\tcreatedUs\x12\x18\n" +
+	"\adeleted\x18\a \x01(\bR\adeleted\"\xda\x01\n" +
+	"\x04User\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x129\n" +
+	"\vadmin_level\x18\x03 \x01(\x0e2\x18.stint.events.AdminLevelR\n" +
+	"adminLevel\x12:\n" +
+	"\bdefaults\x18\x04 \x03(\v2\x1e.stint.projections.UserDefaultR\bdefaults\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x05 \x01(\x03R\tcreatedUs\x12\x18\n" +
+	"\adeleted\x18\x06 \x01(\bR\adeleted\"W\n" +
+	"\vUserDefault\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
+	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05wckey\x18\x03 \x01(\tR\x05wckey\"\xc3\x03\n" +
+	"\vAssociation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
+	"\aaccount\x18\x03 \x01(\tR\aaccount\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x1c\n" +
+	"\tpartition\x18\x05 \x01(\tR\tpartition\x12\x16\n" +
+	"\x06parent\x18\x06 \x01(\rR\x06parent\x120\n" +
+	"\x06limits\x18\a \x03(\v2\x18.stint.events.LimitValueR\x06limits\x12\x17\n" +
+	"\ahas_qos\x18\b \x01(\bR\x06hasQos\x12\x10\n" +
+	"\x03qos\x18\t \x03(\tR\x03qos\x12\x17\n" +
+	"\aqos_add\x18\n" +
+	" \x03(\tR\x06qosAdd\x12\x1d\n" +
+	"\n" +
+	"qos_remove\x18\v \x03(\tR\tqosRemove\x12\x1f\n" +
+	"\vdefault_qos\x18\f \x01(\tR\n" +
+	"defaultQos\x12\x18\n" +
+	"\acomment\x18\r \x01(\tR\acomment\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x0e \x01(\x03R\tcreatedUs\x12\x1d\n" +
+	"\n" +
+	"changed_us\x18\x0f \x01(\x03R\tchangedUs\x12\x18\n" +
+	"\adeleted\x18\x10 \x01(\bR\adeleted\"\xa8\x02\n" +
+	"\x03Qos\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x120\n" +
+	"\x06limits\x18\x04 \x03(\v2\x18.stint.events.LimitValueR\x06limits\x12\x18\n" +
+	"\apreempt\x18\x05 \x03(\tR\apreempt\x12\x14\n" +
+	"\x05flags\x18\x06 \x03(\tR\x05flags\x12!\n" +
+	"\fpreempt_mode\x18\a \x01(\tR\vpreemptMode\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\b \x01(\x03R\tcreatedUs\x12\x1d\n" +
+	"\n" +
+	"changed_us\x18\t \x01(\x03R\tchangedUs\x12\x18\n" +
+	"\adeleted\x18\n" +
+	" \x01(\bR\adeleted\"\x92\x01\n" +
+	"\x05Wckey\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x05 \x01(\x03R\tcreatedUs\x12\x18\n" +
+	"\adeleted\x18\x06 \x01(\bR\adeleted\"~\n" +
+	"\vClusterName\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04root\x18\x03 \x01(\rR\x04root\x12\x1d\n" +
+	"\n" +
+	"created_us\x18\x04 \x01(\x03R\tcreatedUs\x12\x18\n" +
+	"\adeleted\x18\x05 \x01(\bR\adeleted\"\x8c\x01\n" +
+	"\vTransaction\x12\x13\n" +
+	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x14\n" +
+	"\x05where\x18\x04 \x01(\tR\x05where\x12\x12\n" +
+	"\x04info\x18\x05 \x01(\tR\x04info\x12\x10\n" +
+	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xf3\x03\n" +
+	"\vPolicyState\x12:\n" +
+	"\bclusters\x18\x01 \x03(\v2\x1e.stint.projections.ClusterNameR\bclusters\x126\n" +
+	"\baccounts\x18\x02 \x03(\v2\x1a.stint.projections.AccountR\baccounts\x12-\n" +
+	"\x05users\x18\x03 \x03(\v2\x17.stint.projections.UserR\x05users\x12B\n" +
+	"\fassociations\x18\x04 \x03(\v2\x1e.stint.projections.AssociationR\fassociations\x12(\n" +
+	"\x03qos\x18\x05 \x03(\v2\x16.stint.projections.QosR\x03qos\x120\n" +
+	"\x06wckeys\x18\x06 \x03(\v2\x18.stint.projections.WckeyR\x06wckeys\x12B\n" +
+	"\ftransactions\x18\a \x03(\v2\x1e.stint.projections.TransactionR\ftransactions\x12\x17\n" +
+	"\anext_id\x18\b \x01(\rR\x06nextId\x12)\n" +
+	"\x10next_association\x18\t \x01(\rR\x0fnextAssociation\x12\x19\n" +
+	"\bnext_qos\x18\n" +
+	" \x01(\rR\anextQos\"\xab\x01\n" +
 	"\tInboxItem\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x13\n" +
@@ -2236,7 +3213,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x19\n" +
-	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\x80\x06\n" +
+	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\xb8\x06\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x17\n" +
@@ -2258,7 +3235,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"fold_rules\x18\x0f \x01(\x04R\tfoldRules\x12\x1a\n" +
 	"\bmessages\x18\x10 \x01(\x04R\bmessages\x12#\n" +
 	"\rnext_priority\x18\x11 \x01(\rR\fnextPriority\x12<\n" +
-	"\bverdicts\x18\x12 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\"N\n" +
+	"\bverdicts\x18\x12 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\x126\n" +
+	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\"N\n" +
 	"\tVoidCount\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x19\n" +
@@ -2282,7 +3260,7 @@ func file_projections_state_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_projections_state_proto_goTypes = []any{
 	(Fulfilment)(0),             // 0: stint.projections.Fulfilment
 	(*Job)(nil),                 // 1: stint.projections.Job
@@ -2294,74 +3272,97 @@ var file_projections_state_proto_goTypes = []any{
 	(*TaskJob)(nil),             // 7: stint.projections.TaskJob
 	(*Node)(nil),                // 8: stint.projections.Node
 	(*NodeGres)(nil),            // 9: stint.projections.NodeGres
-	(*InboxItem)(nil),           // 10: stint.projections.InboxItem
-	(*IntentVerdict)(nil),       // 11: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 12: stint.projections.TermState
-	(*FinishedRef)(nil),         // 13: stint.projections.FinishedRef
-	(*NonceRef)(nil),            // 14: stint.projections.NonceRef
-	(*Snapshot)(nil),            // 15: stint.projections.Snapshot
-	(*VoidCount)(nil),           // 16: stint.projections.VoidCount
-	(*events.JobSpec)(nil),      // 17: stint.events.JobSpec
-	(*events.Owner)(nil),        // 18: stint.events.Owner
-	(events.JobState)(0),        // 19: stint.events.JobState
-	(events.HoldKind)(0),        // 20: stint.events.HoldKind
-	(events.Reason)(0),          // 21: stint.events.Reason
-	(*events.Allocation)(nil),   // 22: stint.events.Allocation
-	(*events.Usage)(nil),        // 23: stint.events.Usage
-	(events.EndCause)(0),        // 24: stint.events.EndCause
-	(events.StopCause)(0),       // 25: stint.events.StopCause
-	(*events.Dependency)(nil),   // 26: stint.events.Dependency
-	(*events.NodeDef)(nil),      // 27: stint.events.NodeDef
-	(*events.Inventory)(nil),    // 28: stint.events.Inventory
-	(*events.DeviceAiling)(nil), // 29: stint.events.DeviceAiling
-	(*events.Intent)(nil),       // 30: stint.events.Intent
-	(events.Code)(0),            // 31: stint.events.Code
-	(*events.Verdict)(nil),      // 32: stint.events.Verdict
-	(*events.Config)(nil),       // 33: stint.events.Config
-	(*events.ShareFactor)(nil),  // 34: stint.events.ShareFactor
+	(*Account)(nil),             // 10: stint.projections.Account
+	(*User)(nil),                // 11: stint.projections.User
+	(*UserDefault)(nil),         // 12: stint.projections.UserDefault
+	(*Association)(nil),         // 13: stint.projections.Association
+	(*Qos)(nil),                 // 14: stint.projections.Qos
+	(*Wckey)(nil),               // 15: stint.projections.Wckey
+	(*ClusterName)(nil),         // 16: stint.projections.ClusterName
+	(*Transaction)(nil),         // 17: stint.projections.Transaction
+	(*PolicyState)(nil),         // 18: stint.projections.PolicyState
+	(*InboxItem)(nil),           // 19: stint.projections.InboxItem
+	(*IntentVerdict)(nil),       // 20: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 21: stint.projections.TermState
+	(*FinishedRef)(nil),         // 22: stint.projections.FinishedRef
+	(*NonceRef)(nil),            // 23: stint.projections.NonceRef
+	(*Snapshot)(nil),            // 24: stint.projections.Snapshot
+	(*VoidCount)(nil),           // 25: stint.projections.VoidCount
+	(*events.JobSpec)(nil),      // 26: stint.events.JobSpec
+	(*events.Owner)(nil),        // 27: stint.events.Owner
+	(events.JobState)(0),        // 28: stint.events.JobState
+	(events.HoldKind)(0),        // 29: stint.events.HoldKind
+	(events.Reason)(0),          // 30: stint.events.Reason
+	(*events.Allocation)(nil),   // 31: stint.events.Allocation
+	(*events.Usage)(nil),        // 32: stint.events.Usage
+	(events.EndCause)(0),        // 33: stint.events.EndCause
+	(events.StopCause)(0),       // 34: stint.events.StopCause
+	(*events.Dependency)(nil),   // 35: stint.events.Dependency
+	(*events.NodeDef)(nil),      // 36: stint.events.NodeDef
+	(*events.Inventory)(nil),    // 37: stint.events.Inventory
+	(*events.DeviceAiling)(nil), // 38: stint.events.DeviceAiling
+	(events.AdminLevel)(0),      // 39: stint.events.AdminLevel
+	(*events.LimitValue)(nil),   // 40: stint.events.LimitValue
+	(*events.Intent)(nil),       // 41: stint.events.Intent
+	(events.Code)(0),            // 42: stint.events.Code
+	(*events.Verdict)(nil),      // 43: stint.events.Verdict
+	(*events.Config)(nil),       // 44: stint.events.Config
+	(*events.ShareFactor)(nil),  // 45: stint.events.ShareFactor
 }
 var file_projections_state_proto_depIdxs = []int32{
-	17, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
-	18, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
-	19, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
-	20, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
-	21, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
-	22, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
+	26, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
+	27, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
+	28, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
+	29, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
+	30, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
+	31, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
 	2,  // 6: stint.projections.Job.nodes:type_name -> stint.projections.RunNode
 	3,  // 7: stint.projections.Job.stop:type_name -> stint.projections.Stop
 	4,  // 8: stint.projections.Job.dependencies:type_name -> stint.projections.DependencyState
 	5,  // 9: stint.projections.Job.signals:type_name -> stint.projections.SignalOrder
-	23, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
-	24, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
-	24, // 12: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
-	25, // 13: stint.projections.Stop.cause:type_name -> stint.events.StopCause
-	26, // 14: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
+	32, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
+	33, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
+	33, // 12: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
+	34, // 13: stint.projections.Stop.cause:type_name -> stint.events.StopCause
+	35, // 14: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
 	0,  // 15: stint.projections.DependencyState.state:type_name -> stint.projections.Fulfilment
 	7,  // 16: stint.projections.Array.started:type_name -> stint.projections.TaskJob
-	19, // 17: stint.projections.TaskJob.state:type_name -> stint.events.JobState
-	27, // 18: stint.projections.Node.def:type_name -> stint.events.NodeDef
-	28, // 19: stint.projections.Node.inventory:type_name -> stint.events.Inventory
+	28, // 17: stint.projections.TaskJob.state:type_name -> stint.events.JobState
+	36, // 18: stint.projections.Node.def:type_name -> stint.events.NodeDef
+	37, // 19: stint.projections.Node.inventory:type_name -> stint.events.Inventory
 	9,  // 20: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
-	29, // 21: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
-	30, // 22: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	31, // 23: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	32, // 24: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	12, // 25: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	33, // 26: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	8,  // 27: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 28: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	6,  // 29: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	10, // 30: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	13, // 31: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	14, // 32: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	34, // 33: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	16, // 34: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	11, // 35: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	38, // 21: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
+	39, // 22: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
+	12, // 23: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
+	40, // 24: stint.projections.Association.limits:type_name -> stint.events.LimitValue
+	40, // 25: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
+	16, // 26: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
+	10, // 27: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
+	11, // 28: stint.projections.PolicyState.users:type_name -> stint.projections.User
+	13, // 29: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
+	14, // 30: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
+	15, // 31: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
+	17, // 32: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
+	41, // 33: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
+	42, // 34: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
+	43, // 35: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
+	21, // 36: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
+	44, // 37: stint.projections.Snapshot.config:type_name -> stint.events.Config
+	8,  // 38: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
+	1,  // 39: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
+	6,  // 40: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
+	19, // 41: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
+	22, // 42: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
+	23, // 43: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
+	45, // 44: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
+	25, // 45: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
+	20, // 46: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
+	18, // 47: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_projections_state_proto_init() }
@@ -2375,7 +3376,7 @@ func file_projections_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_state_proto_rawDesc), len(file_projections_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,6 +24,70 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type PolicyPart int32
+
+const (
+	PolicyPart_PART_ALL          PolicyPart = 0
+	PolicyPart_PART_CLUSTERS     PolicyPart = 1
+	PolicyPart_PART_ACCOUNTS     PolicyPart = 2
+	PolicyPart_PART_USERS        PolicyPart = 3
+	PolicyPart_PART_ASSOCIATIONS PolicyPart = 4
+	PolicyPart_PART_QOS          PolicyPart = 5
+	PolicyPart_PART_WCKEYS       PolicyPart = 6
+	PolicyPart_PART_TRANSACTIONS PolicyPart = 7
+)
+
+// Enum value maps for PolicyPart.
+var (
+	PolicyPart_name = map[int32]string{
+		0: "PART_ALL",
+		1: "PART_CLUSTERS",
+		2: "PART_ACCOUNTS",
+		3: "PART_USERS",
+		4: "PART_ASSOCIATIONS",
+		5: "PART_QOS",
+		6: "PART_WCKEYS",
+		7: "PART_TRANSACTIONS",
+	}
+	PolicyPart_value = map[string]int32{
+		"PART_ALL":          0,
+		"PART_CLUSTERS":     1,
+		"PART_ACCOUNTS":     2,
+		"PART_USERS":        3,
+		"PART_ASSOCIATIONS": 4,
+		"PART_QOS":          5,
+		"PART_WCKEYS":       6,
+		"PART_TRANSACTIONS": 7,
+	}
+)
+
+func (x PolicyPart) Enum() *PolicyPart {
+	p := new(PolicyPart)
+	*p = x
+	return p
+}
+
+func (x PolicyPart) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PolicyPart) Descriptor() protoreflect.EnumDescriptor {
+	return file_projections_view_proto_enumTypes[0].Descriptor()
+}
+
+func (PolicyPart) Type() protoreflect.EnumType {
+	return &file_projections_view_proto_enumTypes[0]
+}
+
+func (x PolicyPart) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PolicyPart.Descriptor instead.
+func (PolicyPart) EnumDescriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{0}
+}
+
 type Ask struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	LeastSeq uint64                 `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the fold has reached it
@@ -38,6 +102,7 @@ type Ask struct {
 	//	*Ask_Status
 	//	*Ask_Why
 	//	*Ask_Wait
+	//	*Ask_Policy
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -166,6 +231,15 @@ func (x *Ask) GetWait() *AskWait {
 	return nil
 }
 
+func (x *Ask) GetPolicy() *AskPolicy {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Policy); ok {
+			return x.Policy
+		}
+	}
+	return nil
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -202,6 +276,10 @@ type Ask_Wait struct {
 	Wait *AskWait `protobuf:"bytes,10,opt,name=wait,proto3,oneof"`
 }
 
+type Ask_Policy struct {
+	Policy *AskPolicy `protobuf:"bytes,11,opt,name=policy,proto3,oneof"`
+}
+
 func (*Ask_Jobs) isAsk_What() {}
 
 func (*Ask_Nodes) isAsk_What() {}
@@ -218,6 +296,8 @@ func (*Ask_Why) isAsk_What() {}
 
 func (*Ask_Wait) isAsk_What() {}
 
+func (*Ask_Policy) isAsk_What() {}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // the state this is current to
@@ -233,6 +313,7 @@ type Answer struct {
 	//	*Answer_Status
 	//	*Answer_Why
 	//	*Answer_Wait
+	//	*Answer_Policy
 	What          isAnswer_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -368,6 +449,15 @@ func (x *Answer) GetWait() *AnswerWait {
 	return nil
 }
 
+func (x *Answer) GetPolicy() *AnswerPolicy {
+	if x != nil {
+		if x, ok := x.What.(*Answer_Policy); ok {
+			return x.Policy
+		}
+	}
+	return nil
+}
+
 type isAnswer_What interface {
 	isAnswer_What()
 }
@@ -404,6 +494,10 @@ type Answer_Wait struct {
 	Wait *AnswerWait `protobuf:"bytes,11,opt,name=wait,proto3,oneof"`
 }
 
+type Answer_Policy struct {
+	Policy *AnswerPolicy `protobuf:"bytes,12,opt,name=policy,proto3,oneof"`
+}
+
 func (*Answer_Jobs) isAnswer_What() {}
 
 func (*Answer_Nodes) isAnswer_What() {}
@@ -419,6 +513,8 @@ func (*Answer_Status) isAnswer_What() {}
 func (*Answer_Why) isAnswer_What() {}
 
 func (*Answer_Wait) isAnswer_What() {}
+
+func (*Answer_Policy) isAnswer_What() {}
 
 // AskJobs: which rows of the queue. Empty fields do not restrict.
 type AskJobs struct {
@@ -2154,11 +2250,124 @@ func (x *AnswerWait) GetArrays() []*Array {
 	return nil
 }
 
+// AskPolicy: names of accounts, users, QoS, associations. Without a kind: all.
+type AskPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []PolicyPart           `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=stint.projections.PolicyPart" json:"parts,omitempty"`
+	Deleted       bool                   `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskPolicy) Reset() {
+	*x = AskPolicy{}
+	mi := &file_projections_view_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskPolicy) ProtoMessage() {}
+
+func (x *AskPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskPolicy.ProtoReflect.Descriptor instead.
+func (*AskPolicy) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AskPolicy) GetParts() []PolicyPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *AskPolicy) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+type AnswerPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        *PolicyState           `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	Config        *events.Config         `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerPolicy) Reset() {
+	*x = AnswerPolicy{}
+	mi := &file_projections_view_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerPolicy) ProtoMessage() {}
+
+func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerPolicy.ProtoReflect.Descriptor instead.
+func (*AnswerPolicy) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *AnswerPolicy) GetPolicy() *PolicyState {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *AnswerPolicy) GetConfig() *events.Config {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *AnswerPolicy) GetController() string {
+	if x != nil {
+		return x.Controller
+	}
+	return ""
+}
+
 var File_projections_view_proto protoreflect.FileDescriptor
 
 const file_projections_view_proto_rawDesc = "" +
 	"\n" +
-	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\xe4\x03\n" +
+	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\x9c\x04\n" +
 	"\x03Ask\x12\x1b\n" +
 	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x120\n" +
@@ -2170,8 +2379,9 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x06status\x18\b \x01(\v2\x1c.stint.projections.AskStatusH\x00R\x06status\x12-\n" +
 	"\x03why\x18\t \x01(\v2\x19.stint.projections.AskWhyH\x00R\x03why\x120\n" +
 	"\x04wait\x18\n" +
-	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04waitB\x06\n" +
-	"\x04what\"\x8f\x04\n" +
+	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04wait\x126\n" +
+	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policyB\x06\n" +
+	"\x04what\"\xca\x04\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06now_us\x18\x02 \x01(\x03R\x05nowUs\x12\x14\n" +
@@ -2184,7 +2394,8 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x06status\x18\t \x01(\v2\x1f.stint.projections.AnswerStatusH\x00R\x06status\x120\n" +
 	"\x03why\x18\n" +
 	" \x01(\v2\x1c.stint.projections.AnswerWhyH\x00R\x03why\x123\n" +
-	"\x04wait\x18\v \x01(\v2\x1d.stint.projections.AnswerWaitH\x00R\x04waitB\x06\n" +
+	"\x04wait\x18\v \x01(\v2\x1d.stint.projections.AnswerWaitH\x00R\x04wait\x129\n" +
+	"\x06policy\x18\f \x01(\v2\x1f.stint.projections.AnswerPolicyH\x00R\x06policyB\x06\n" +
 	"\x04what\"\x8e\x02\n" +
 	"\aAskJobs\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x14\n" +
@@ -2329,7 +2540,27 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x05ended\x18\x01 \x03(\v2\x16.stint.projections.JobR\x05ended\x12\x1c\n" +
 	"\tundecided\x18\x02 \x01(\bR\tundecided\x12\x12\n" +
 	"\x04gone\x18\x03 \x03(\rR\x04gone\x120\n" +
-	"\x06arrays\x18\x04 \x03(\v2\x18.stint.projections.ArrayR\x06arraysB\x1fZ\x1dstint/projections;projectionsb\x06proto3"
+	"\x06arrays\x18\x04 \x03(\v2\x18.stint.projections.ArrayR\x06arrays\"Z\n" +
+	"\tAskPolicy\x123\n" +
+	"\x05parts\x18\x01 \x03(\x0e2\x1d.stint.projections.PolicyPartR\x05parts\x12\x18\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x94\x01\n" +
+	"\fAnswerPolicy\x126\n" +
+	"\x06policy\x18\x01 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x12,\n" +
+	"\x06config\x18\x02 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x1e\n" +
+	"\n" +
+	"controller\x18\x03 \x01(\tR\n" +
+	"controller*\x9d\x01\n" +
+	"\n" +
+	"PolicyPart\x12\f\n" +
+	"\bPART_ALL\x10\x00\x12\x11\n" +
+	"\rPART_CLUSTERS\x10\x01\x12\x11\n" +
+	"\rPART_ACCOUNTS\x10\x02\x12\x0e\n" +
+	"\n" +
+	"PART_USERS\x10\x03\x12\x15\n" +
+	"\x11PART_ASSOCIATIONS\x10\x04\x12\f\n" +
+	"\bPART_QOS\x10\x05\x12\x0f\n" +
+	"\vPART_WCKEYS\x10\x06\x12\x15\n" +
+	"\x11PART_TRANSACTIONS\x10\aB\x1fZ\x1dstint/projections;projectionsb\x06proto3"
 
 var (
 	file_projections_view_proto_rawDescOnce sync.Once
@@ -2343,99 +2574,109 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 	return file_projections_view_proto_rawDescData
 }
 
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_projections_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_projections_view_proto_goTypes = []any{
-	(*Ask)(nil),                 // 0: stint.projections.Ask
-	(*Answer)(nil),              // 1: stint.projections.Answer
-	(*AskJobs)(nil),             // 2: stint.projections.AskJobs
-	(*AnswerJobs)(nil),          // 3: stint.projections.AnswerJobs
-	(*JobView)(nil),             // 4: stint.projections.JobView
-	(*Outcome)(nil),             // 5: stint.projections.Outcome
-	(*Blocker)(nil),             // 6: stint.projections.Blocker
-	(*Outcomes)(nil),            // 7: stint.projections.Outcomes
-	(*AskNodes)(nil),            // 8: stint.projections.AskNodes
-	(*AnswerNodes)(nil),         // 9: stint.projections.AnswerNodes
-	(*NodeNow)(nil),             // 10: stint.projections.NodeNow
-	(*AskConfig)(nil),           // 11: stint.projections.AskConfig
-	(*AnswerConfig)(nil),        // 12: stint.projections.AnswerConfig
-	(*AskVerdicts)(nil),         // 13: stint.projections.AskVerdicts
-	(*AnswerVerdicts)(nil),      // 14: stint.projections.AnswerVerdicts
-	(*AskNode)(nil),             // 15: stint.projections.AskNode
-	(*AnswerNode)(nil),          // 16: stint.projections.AnswerNode
-	(*NodeRun)(nil),             // 17: stint.projections.NodeRun
-	(*AskStatus)(nil),           // 18: stint.projections.AskStatus
-	(*AnswerStatus)(nil),        // 19: stint.projections.AnswerStatus
-	(*AskWhy)(nil),              // 20: stint.projections.AskWhy
-	(*AnswerWhy)(nil),           // 21: stint.projections.AnswerWhy
-	(*Explanation)(nil),         // 22: stint.projections.Explanation
-	(*PartitionStanding)(nil),   // 23: stint.projections.PartitionStanding
-	(*NodeStanding)(nil),        // 24: stint.projections.NodeStanding
-	(*Remedy)(nil),              // 25: stint.projections.Remedy
-	(*AskWait)(nil),             // 26: stint.projections.AskWait
-	(*AnswerWait)(nil),          // 27: stint.projections.AnswerWait
-	(events.JobState)(0),        // 28: stint.events.JobState
-	(*Job)(nil),                 // 29: stint.projections.Job
-	(*Array)(nil),               // 30: stint.projections.Array
-	(events.Reason)(0),          // 31: stint.events.Reason
-	(*Node)(nil),                // 32: stint.projections.Node
-	(*events.PartitionDef)(nil), // 33: stint.events.PartitionDef
-	(*events.Config)(nil),       // 34: stint.events.Config
-	(*IntentVerdict)(nil),       // 35: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 36: stint.projections.TermState
-	(*VoidCount)(nil),           // 37: stint.projections.VoidCount
+	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
+	(*Ask)(nil),                 // 1: stint.projections.Ask
+	(*Answer)(nil),              // 2: stint.projections.Answer
+	(*AskJobs)(nil),             // 3: stint.projections.AskJobs
+	(*AnswerJobs)(nil),          // 4: stint.projections.AnswerJobs
+	(*JobView)(nil),             // 5: stint.projections.JobView
+	(*Outcome)(nil),             // 6: stint.projections.Outcome
+	(*Blocker)(nil),             // 7: stint.projections.Blocker
+	(*Outcomes)(nil),            // 8: stint.projections.Outcomes
+	(*AskNodes)(nil),            // 9: stint.projections.AskNodes
+	(*AnswerNodes)(nil),         // 10: stint.projections.AnswerNodes
+	(*NodeNow)(nil),             // 11: stint.projections.NodeNow
+	(*AskConfig)(nil),           // 12: stint.projections.AskConfig
+	(*AnswerConfig)(nil),        // 13: stint.projections.AnswerConfig
+	(*AskVerdicts)(nil),         // 14: stint.projections.AskVerdicts
+	(*AnswerVerdicts)(nil),      // 15: stint.projections.AnswerVerdicts
+	(*AskNode)(nil),             // 16: stint.projections.AskNode
+	(*AnswerNode)(nil),          // 17: stint.projections.AnswerNode
+	(*NodeRun)(nil),             // 18: stint.projections.NodeRun
+	(*AskStatus)(nil),           // 19: stint.projections.AskStatus
+	(*AnswerStatus)(nil),        // 20: stint.projections.AnswerStatus
+	(*AskWhy)(nil),              // 21: stint.projections.AskWhy
+	(*AnswerWhy)(nil),           // 22: stint.projections.AnswerWhy
+	(*Explanation)(nil),         // 23: stint.projections.Explanation
+	(*PartitionStanding)(nil),   // 24: stint.projections.PartitionStanding
+	(*NodeStanding)(nil),        // 25: stint.projections.NodeStanding
+	(*Remedy)(nil),              // 26: stint.projections.Remedy
+	(*AskWait)(nil),             // 27: stint.projections.AskWait
+	(*AnswerWait)(nil),          // 28: stint.projections.AnswerWait
+	(*AskPolicy)(nil),           // 29: stint.projections.AskPolicy
+	(*AnswerPolicy)(nil),        // 30: stint.projections.AnswerPolicy
+	(events.JobState)(0),        // 31: stint.events.JobState
+	(*Job)(nil),                 // 32: stint.projections.Job
+	(*Array)(nil),               // 33: stint.projections.Array
+	(events.Reason)(0),          // 34: stint.events.Reason
+	(*Node)(nil),                // 35: stint.projections.Node
+	(*events.PartitionDef)(nil), // 36: stint.events.PartitionDef
+	(*events.Config)(nil),       // 37: stint.events.Config
+	(*IntentVerdict)(nil),       // 38: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 39: stint.projections.TermState
+	(*VoidCount)(nil),           // 40: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 41: stint.projections.PolicyState
 }
 var file_projections_view_proto_depIdxs = []int32{
-	2,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
-	8,  // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
-	11, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
-	13, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
-	15, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
-	18, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
-	20, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
-	26, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
-	3,  // 8: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
-	9,  // 9: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
-	12, // 10: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	14, // 11: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	16, // 12: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	19, // 13: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	21, // 14: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	27, // 15: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	28, // 16: stint.projections.AskJobs.states:type_name -> stint.events.JobState
-	4,  // 17: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	29, // 18: stint.projections.JobView.job:type_name -> stint.projections.Job
-	5,  // 19: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	30, // 20: stint.projections.JobView.array:type_name -> stint.projections.Array
-	31, // 21: stint.projections.Outcome.reason:type_name -> stint.events.Reason
-	6,  // 22: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	31, // 23: stint.projections.Blocker.reason:type_name -> stint.events.Reason
-	5,  // 24: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	32, // 25: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	33, // 26: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	34, // 27: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	10, // 28: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	34, // 29: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	35, // 30: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	32, // 31: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	17, // 32: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	34, // 33: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	29, // 34: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	30, // 35: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	36, // 36: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	37, // 37: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	4,  // 38: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	4,  // 39: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	22, // 40: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	23, // 41: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	25, // 42: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	24, // 43: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	29, // 44: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	30, // 45: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	3,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
+	9,  // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
+	12, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
+	14, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
+	16, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
+	19, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
+	21, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
+	27, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
+	29, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
+	4,  // 9: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
+	10, // 10: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
+	13, // 11: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
+	15, // 12: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
+	17, // 13: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
+	20, // 14: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
+	22, // 15: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
+	28, // 16: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	30, // 17: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
+	31, // 18: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	5,  // 19: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
+	32, // 20: stint.projections.JobView.job:type_name -> stint.projections.Job
+	6,  // 21: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
+	33, // 22: stint.projections.JobView.array:type_name -> stint.projections.Array
+	34, // 23: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	7,  // 24: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
+	34, // 25: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	6,  // 26: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
+	35, // 27: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	36, // 28: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	37, // 29: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	11, // 30: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
+	37, // 31: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	38, // 32: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	35, // 33: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	18, // 34: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	37, // 35: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	32, // 36: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	33, // 37: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	39, // 38: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	40, // 39: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	5,  // 40: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	5,  // 41: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	23, // 42: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	24, // 43: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	26, // 44: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	25, // 45: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	32, // 46: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	33, // 47: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	0,  // 48: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	41, // 49: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	37, // 50: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }
@@ -2453,6 +2694,7 @@ func file_projections_view_proto_init() {
 		(*Ask_Status)(nil),
 		(*Ask_Why)(nil),
 		(*Ask_Wait)(nil),
+		(*Ask_Policy)(nil),
 	}
 	file_projections_view_proto_msgTypes[1].OneofWrappers = []any{
 		(*Answer_Jobs)(nil),
@@ -2463,19 +2705,21 @@ func file_projections_view_proto_init() {
 		(*Answer_Status)(nil),
 		(*Answer_Why)(nil),
 		(*Answer_Wait)(nil),
+		(*Answer_Policy)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   28,
+			NumEnums:      1,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_projections_view_proto_goTypes,
 		DependencyIndexes: file_projections_view_proto_depIdxs,
+		EnumInfos:         file_projections_view_proto_enumTypes,
 		MessageInfos:      file_projections_view_proto_msgTypes,
 	}.Build()
 	File_projections_view_proto = out.File

@@ -44,6 +44,7 @@ const (
 	voidUnvouched     = "intent of a user for whose user id no host vouches: submit through the host's agent"
 	voidNotFeasible   = "placement that the state refuses"
 	voidNothingWanted = "change without content"
+	voidPolicy        = "administrative act that the state refuses"
 )
 
 // Verdict is what the fold made of one message.

@@ -13,7 +13,7 @@ import (
 )
 
 // views are the kinds of questions a controller answers; see projections.Ask.
-var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait"}
+var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy"}
 
 // Subjects of what is said between controllers about outcomes: core messages, never truth.
 const (

@@ -42,6 +42,8 @@ func viewOf(q *projections.Ask) (view string, wait time.Duration) {
 		return "nodes", 0
 	case *projections.Ask_Config:
 		return "config", 0
+	case *projections.Ask_Policy:
+		return "policy", 0
 	case *projections.Ask_Status:
 		return "status", 0
 	case *projections.Ask_Why:

@@ -73,6 +73,13 @@ func (t *teller) fact(i int, f *events.Fact) {
 		t.node(i, f.NodeLost.Node, "node-lost", leader, f.NodeLost.Node+" is lost", f.NodeLost.Reason)
 	case *events.Fact_NodeReturned:
 		t.node(i, f.NodeReturned.Node, "node-returned", leader, f.NodeReturned.Node+" is back", "")
+	case *events.Fact_Administered:
+		if len(f.Administered.GetPolicy().GetActs()) == 0 {
+			t.line(i, "administered", leader, "did nothing to accounts and limits", "by "+f.Administered.GetBy())
+		}
+		for _, act := range f.Administered.GetPolicy().GetActs() {
+			t.line(i, "administered", leader, policyText(act), "by "+f.Administered.GetBy())
+		}
 	case *events.Fact_Configured:
 		c := f.Configured.Config
 		t.line(i, "configured", leader, fmt.Sprintf("configuration of cluster %s taken over: %s, %s", c.GetCluster(),

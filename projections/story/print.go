@@ -158,6 +158,8 @@ func bodyOf(i *events.Intent) proto.Message {
 		m = &events.UpdateNode{}
 	case events.Verb_CONFIGURE:
 		m = &events.Config{}
+	case events.Verb_ADMINISTER:
+		m = &events.Policy{}
 	default:
 		return nil
 	}

@@ -150,6 +150,14 @@ func (t *teller) intent(i int, intent *events.Intent) {
 			l.Node = m.Nodes
 			return
 		}
+	case events.Verb_ADMINISTER:
+		m := &events.Policy{}
+		if m.UnmarshalVT(body) == nil {
+			for _, act := range m.Acts {
+				t.line(i, "administer", who, "wishes: "+policyText(act), "")
+			}
+			return
+		}
 	case events.Verb_CONFIGURE:
 		t.line(i, "configure", who, "hands in a configuration", "")
 		return

@@ -40,6 +40,13 @@ func messages(t *testing.T) []*events.Event {
 	}
 	name, limit := "other", uint32(7200)
 	target := []*events.Target{{Job: 7}}
+	policy := &events.Policy{Acts: []*events.PolicyAct{
+		{Deed: events.PolicyDeed_POLICY_ADD, Kind: events.PolicyKind_POLICY_ASSOCIATION, Names: []string{"bob"}, Accounts: []string{"physics"}, Set: &events.PolicySettings{
+			Limits: []*events.LimitChange{{Limit: events.Limit_SHARES, Value: 5}, {Limit: events.Limit_GRP_TRES, Tres: []*events.TresCount{{Tres: "cpu", Count: 4}, {Tres: "node", Clear: true}}}, {Limit: events.Limit_MAX_JOBS, Clear: true}},
+			Qos:    &events.ListChange{Add: []string{"high"}}, DefaultQos: &name}},
+		{Deed: events.PolicyDeed_POLICY_DELETE, Kind: events.PolicyKind_POLICY_QOS, Names: []string{"low"}},
+		{},
+	}}
 	batch := &events.IntentBatch{Intents: []*events.Intent{
 		intent(events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{{Name: "train\nme", Partition: "gpu", MinNodes: 2, Tasks: 4, CpusPerTask: 2, MemPerCpuMib: 512, TimeLimitS: 90061,
 			Gres: []*events.Gres{{Name: "gpu", Type: "a100", Count: 2}}, Array: &events.ArraySpec{Tasks: events.WordsOf(1, 2, 3), MaxRunning: 2}, DependencyText: "afterok:3"}}}),
@@ -51,6 +58,7 @@ func messages(t *testing.T) []*events.Event {
 		intent(events.Verb_UPDATE_JOB, &events.UpdateJob{Targets: target, Name: &name, TimeLimitS: &limit}),
 		intent(events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: "n1", Order: events.NodeOrder_NODE_DRAIN, Reason: &name}),
 		intent(events.Verb_CONFIGURE, &events.Config{}),
+		intent(events.Verb_ADMINISTER, policy),
 		{Verb: events.Verb_SUBMIT, Author: alice, Body: []byte{0xff}},
 		{Verb: 99, Author: &events.Author{Uid: 0}},
 	}}
@@ -78,6 +86,7 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_NodeChanged{NodeChanged: &events.NodeChanged{Node: "n1", Order: events.NodeOrder_NODE_DRAIN, Reason: "spool: no space left on device", Own: true}}},
 		{Kind: &events.Fact_NodeLost{NodeLost: &events.NodeLost{Node: "n1", Reason: "silent for 300 s"}}},
 		{Kind: &events.Fact_NodeReturned{NodeReturned: &events.NodeReturned{Node: "n1"}}},
+		{Kind: &events.Fact_Administered{Administered: &events.Administered{Intent: ref, Policy: policy, By: "root"}}},
 		{Kind: &events.Fact_Configured{Configured: &events.Configured{Config: &events.Config{Cluster: "hpc", Nodes: []*events.NodeDef{{}}, Partitions: []*events.PartitionDef{{}, {}}}}}},
 		{},
 	}

@@ -94,6 +94,8 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 		return read(d, &events.Select{}, d.suspend)
 	case events.Verb_RESUME:
 		return read(d, &events.Select{}, d.resume)
+	case events.Verb_ADMINISTER:
+		return read(d, &events.Policy{}, d.administer)
 	}
 	return d.refused(refuse(events.Code_UNSUPPORTED, "this controller does not know the verb %d", item.Intent.Verb))
 }

@@ -185,6 +185,12 @@ func (d *Desk) partitions(s *events.JobSpec) *refusal {
 	if r != nil {
 		return r
 	}
+	if r := d.belongs(s, d.who.User); r != nil {
+		return r
+	}
+	if r := d.wckey(s, d.who.User); r != nil {
+		return r
+	}
 	for _, name := range names {
 		if r := d.mayUse(d.r.Partition(name), s.Account, s.Qos); r != nil {
 			return r
@@ -222,18 +228,18 @@ func (d *Desk) mayUse(p *events.PartitionDef, account, qos string) *refusal {
 		return refuse(events.Code_ROOT_DENIED, "partition %s takes no jobs of root (DisableRootJobs)", p.Name)
 	case p.RequireReservation:
 		return refuse(events.Code_INVALID_RESERVATION, "partition %s takes only jobs with a reservation", p.Name)
-	case d.admin():
-		return nil
-	case p.RootOnly:
-		return refuse(events.Code_PARTITION_ACCESS, "partition %s takes only jobs of administrators (RootOnly)", p.Name)
-	case len(p.AllowGroups) > 0 && !d.inGroup(p.AllowGroups):
-		return refuse(events.Code_PARTITION_ACCESS, "partition %s is for members of %s, and %s is in none of them", p.Name, strings.Join(p.AllowGroups, ", "), d.who.User)
 	case len(p.AllowAccounts) > 0 && !slices.Contains(p.AllowAccounts, account),
 		len(p.AllowAccounts) == 0 && slices.Contains(p.DenyAccounts, account):
 		return refuse(events.Code_INVALID_ACCOUNT, "account %q may not use partition %s", account, p.Name)
 	case len(p.AllowQos) > 0 && !slices.Contains(p.AllowQos, qos),
 		len(p.AllowQos) == 0 && slices.Contains(p.DenyQos, qos):
 		return refuse(events.Code_INVALID_QOS, "QOS %q may not use partition %s", qos, p.Name)
+	case d.admin():
+		return nil
+	case p.RootOnly:
+		return refuse(events.Code_PARTITION_ACCESS, "partition %s takes only jobs of administrators (RootOnly)", p.Name)
+	case len(p.AllowGroups) > 0 && !d.inGroup(p.AllowGroups):
+		return refuse(events.Code_PARTITION_ACCESS, "partition %s is for members of %s, and %s is in none of them", p.Name, strings.Join(p.AllowGroups, ", "), d.who.User)
 	}
 	return nil
 }

@@ -191,6 +191,16 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	if r != nil {
 		return r
 	}
+	if u.Account != nil || u.Qos != nil {
+		if r := d.belongs(spec, j.GetOwner().GetUser()); r != nil {
+			return r
+		}
+		for _, f := range []struct{ to, is *string }{{u.Account, &spec.Account}, {u.Qos, &spec.Qos}} {
+			if f.to != nil {
+				*f.to = *f.is
+			}
+		}
+	}
 	if u.Partition != nil || u.Account != nil || u.Qos != nil {
 		for _, name := range names {
 			if r := d.mayUse(d.r.Partition(name), spec.Account, spec.Qos); r != nil {

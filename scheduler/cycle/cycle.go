@@ -30,6 +30,9 @@ import (
 
 // Decider is the version of the deciding code: it changes whenever equal states may lead to other facts. Rules is the
 // version of the fold that it decides for.
+//
+// 2: submissions get the account and the QoS of their user's association, and are held to it as far as
+// AccountingStorageEnforce says; AllowAccounts and AllowQos of partitions hold for administrators too.
 const (
 	Decider = 2
 	Rules   = projections.Rules
@@ -181,7 +184,7 @@ func (p *pass) admit() {
 			}
 			// A verdict that the state does not take must not leave the intent without one.
 			switch f.Kind.(type) {
-			case *events.Fact_Admitted, *events.Fact_Configured:
+			case *events.Fact_Admitted, *events.Fact_Configured, *events.Fact_Administered:
 				p.say(&events.Fact{Kind: &events.Fact_Judged{Judged: &events.Judged{
 					Intent: &events.IntentRef{Seq: item.Seq, Index: item.Index}, Code: events.Code_INTERNAL, Text: "the state refuses this: " + why,
 				}}})

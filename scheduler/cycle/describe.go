@@ -71,6 +71,8 @@ func Describe(f *events.Fact, zero int64) string {
 		return text
 	case *events.Fact_Configured:
 		return "configured"
+	case *events.Fact_Administered:
+		return fmt.Sprintf("administered %d by %s", len(k.Administered.GetPolicy().GetActs()), k.Administered.By)
 	case *events.Fact_Signalled:
 		return fmt.Sprintf("signalled %d with %d", k.Signalled.Job, k.Signalled.Signal)
 	case *events.Fact_NodeLost:

@@ -32,7 +32,9 @@ var keyTable = []keyGroup{
 	{Honoured, "", `ClusterName DefMemPerCPU DefMemPerNode DisableRootJobs DownNodes EnforcePartLimits FirstJobId GresTypes
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
-		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg`},
+		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg
+		AccountingStorageTRES TrackWCKey`},
+	{Harmless, "associations are not enforced yet: every user may submit", "AccountingStorageEnforce"},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -62,8 +64,6 @@ var keyTable = []keyGroup{
 		PriorityWeightAssoc PriorityWeightFairshare PriorityWeightJobSize PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES
 		PrioritySiteFactorParameters PrioritySiteFactorPlugin FairShareDampeningFactor`},
 	{Harmless, "no job is preempted yet", "PreemptType PreemptMode PreemptExemptTime PreemptParameters SchedulerTimeSlice"},
-	{Harmless, "associations and their limits are not enforced yet: every user may submit", "AccountingStorageEnforce TrackWCKey"},
-	{Harmless, "all resources are tracked", "AccountingStorageTRES"},
 	{Harmless, "licences are those of the cluster alone", "LicenseParameters"},
 	{Harmless, "srun, salloc and MPI launch are not built yet", `MpiDefault MpiParams SrunPortRange WaitTime KillOnBadExit LaunchParameters
 		LaunchType InactiveLimit SallocDefaultCommand InteractiveStepOptions BcastParameters BcastExclude SbcastParameters MaxTasksPerNode MaxStepCount
