@@ -107,3 +107,12 @@ func (a *Allocation) Gres() []GresTotal {
 	}
 	return totals
 }
+
+// UsableCPUs is how many CPUs of each of the share's nodes tasks count on: all it has, or one of each core where the job uses
+// one thread of each core only.
+func (s *NodeShare) UsableCPUs() int {
+	if n := int(s.GetUsable()); n > 0 {
+		return n
+	}
+	return Words(s.GetCpus()).Count()
+}

@@ -5075,7 +5075,8 @@ type NodeShare struct {
 	Cpus          []uint64               `protobuf:"varint,2,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words on each of these nodes
 	MemoryMib     uint64                 `protobuf:"varint,3,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
 	Gres          []*GresShare           `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"` // tasks laid out on each of these nodes
+	Tasks         uint32                 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`   // tasks laid out on each of these nodes
+	Usable        uint32                 `protobuf:"varint,6,opt,name=usable,proto3" json:"usable,omitempty"` // how many of the CPUs tasks count on, where it is one thread of each core only; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5141,6 +5142,13 @@ func (x *NodeShare) GetGres() []*GresShare {
 func (x *NodeShare) GetTasks() uint32 {
 	if x != nil {
 		return x.Tasks
+	}
+	return 0
+}
+
+func (x *NodeShare) GetUsable() uint32 {
+	if x != nil {
+		return x.Usable
 	}
 	return 0
 }
@@ -9216,14 +9224,15 @@ const file_events_events_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\"=\n" +
 	"\n" +
 	"Allocation\x12/\n" +
-	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\"\x97\x01\n" +
+	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\"\xaf\x01\n" +
 	"\tNodeShare\x12\x14\n" +
 	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x12\n" +
 	"\x04cpus\x18\x02 \x03(\x04R\x04cpus\x12\x1d\n" +
 	"\n" +
 	"memory_mib\x18\x03 \x01(\x04R\tmemoryMib\x12+\n" +
 	"\x04gres\x18\x04 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x14\n" +
-	"\x05tasks\x18\x05 \x01(\rR\x05tasks\"E\n" +
+	"\x05tasks\x18\x05 \x01(\rR\x05tasks\x12\x16\n" +
+	"\x06usable\x18\x06 \x01(\rR\x06usable\"E\n" +
 	"\tGresShare\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +

@@ -1390,6 +1390,7 @@ func (m *NodeShare) CloneVT() *NodeShare {
 	r := new(NodeShare)
 	r.MemoryMib = m.MemoryMib
 	r.Tasks = m.Tasks
+	r.Usable = m.Usable
 	if rhs := m.Nodes; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -4774,6 +4775,9 @@ func (this *NodeShare) EqualVT(that *NodeShare) bool {
 		}
 	}
 	if this.Tasks != that.Tasks {
+		return false
+	}
+	if this.Usable != that.Usable {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -10356,6 +10360,11 @@ func (m *NodeShare) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Usable != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Usable))
+		i--
+		dAtA[i] = 0x30
+	}
 	if m.Tasks != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tasks))
 		i--
@@ -15462,6 +15471,9 @@ func (m *NodeShare) SizeVT() (n int) {
 	}
 	if m.Tasks != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Tasks))
+	}
+	if m.Usable != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Usable))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -26888,6 +26900,25 @@ func (m *NodeShare) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Tasks |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Usable", wireType)
+			}
+			m.Usable = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Usable |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

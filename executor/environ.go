@@ -67,12 +67,12 @@ func variables(job *projections.Job, c setting) []string {
 	set("SLURMD_NODENAME", c.node)
 	set("SLURM_CLUSTER_NAME", c.config.GetCluster())
 	setIf(c.conf != "", "SLURM_CONF", c.conf)
-	set("SLURM_CPUS_ON_NODE", events.Words(share.GetCpus()).Count())
+	set("SLURM_CPUS_ON_NODE", share.UsableCPUs())
 	setIf(spec.GetCpusPerTask() > 0, "SLURM_CPUS_PER_TASK", spec.GetCpusPerTask())
 	set("SLURM_GTIDS", 0)
 	set("SLURM_JOBID", job.GetId())
 	setIf(spec.GetAccount() != "", "SLURM_JOB_ACCOUNT", spec.GetAccount())
-	set("SLURM_JOB_CPUS_PER_NODE", perNode(alloc, func(s *events.NodeShare) int { return events.Words(s.GetCpus()).Count() }))
+	set("SLURM_JOB_CPUS_PER_NODE", perNode(alloc, (*events.NodeShare).UsableCPUs))
 	setIf(spec.GetDependencyText() != "", "SLURM_JOB_DEPENDENCY", spec.GetDependencyText())
 	set("SLURM_JOB_GID", job.GetOwner().GetGid())
 	set("SLURM_JOB_ID", job.GetId())
@@ -147,10 +147,10 @@ func tasksPerNode(job *projections.Job) []int {
 	each := max(1, int(spec.GetCpusPerTask()))
 	var fit []int
 	job.GetAllocation().Each(func(_ int, _ string, s *events.NodeShare) bool {
-		fit = append(fit, max(1, events.Words(s.GetCpus()).Count()/each))
+		fit = append(fit, max(1, s.UsableCPUs()/each))
 		return true
 	})
-	left := int(spec.GetTasks())
+	left := max(int(spec.GetTasks()), int(spec.GetTasksPerNode())*len(fit))
 	if left == 0 || len(fit) == 0 {
 		return fit
 	}
@@ -225,11 +225,7 @@ func gpuVariables(c setting) []string {
 		indices[i] = strconv.Itoa(g.Index)
 	}
 	out = append(out, "SLURM_GPUS_ON_NODE="+strconv.Itoa(len(c.gpus)), "SLURM_JOB_GPUS="+strings.Join(indices, ","))
-	kinds := gpu.Env(0)
-	if c.config.GetCompat() == "22.05" && (c.gpus[0].Vendor == gpu.Simulated || c.gpus[0].Vendor == gpu.Listed) {
-		kinds = gpu.EnvNVIDIA | gpu.EnvAMD | gpu.EnvOpenCL // the release told programs for Intel's devices nothing unless it knew them
-	}
-	return append(out, gpu.Environment(c.gpus, kinds, c.hidden)...)
+	return append(out, gpu.Environment(c.gpus, 0, c.hidden)...)
 }
 
 // splitEnvironment takes a stored environment apart: each variable has a NUL behind it.

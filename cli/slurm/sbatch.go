@@ -56,6 +56,7 @@ type request struct {
 	memory    map[string]Source // which of the ways to ask for memory were used, and from where
 	gres      map[string][]*events.Gres
 	waitFor   string // SBATCH_WAIT4SWITCH
+	shaped    bool   // -B
 	hinted    string // --hint, as given
 	profiled  string // --profile, as shown
 
@@ -250,16 +251,8 @@ func (q *request) finish() error {
 	if s.TimeMinS != 0 && s.TimeLimitS != 0 && s.TimeMinS > s.TimeLimitS {
 		return refusal("--time-min is longer than --time; it must be shorter")
 	}
-	if s.Tasks != 0 && s.MinNodes > s.Tasks {
-		q.Notes = append(q.Notes, fmt.Sprintf("%d tasks can not use %d nodes; asking for %d", s.Tasks, s.MinNodes, s.Tasks))
-		s.MinNodes, s.MaxNodes = s.Tasks, s.Tasks
-	}
-	if s.Tasks == 0 && s.TasksPerNode != 0 {
-		tasks := uint64(max(s.MinNodes, 1)) * uint64(s.TasksPerNode)
-		if tasks > 1<<31-1 {
-			return refusal("%d nodes with %d tasks each are more tasks than can be counted", s.MinNodes, s.TasksPerNode)
-		}
-		s.Tasks = uint32(tasks)
+	if err := q.agree(); err != nil {
+		return err
 	}
 	if q.waitFor != "" && s.Switches != "" && !strings.Contains(s.Switches, "@") {
 		s.Switches += "@" + q.waitFor

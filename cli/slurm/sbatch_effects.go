@@ -314,6 +314,7 @@ func (q *request) oversubscribe(Given) error {
 }
 
 func (q *request) nodeInfo(g Given) error {
+	q.shaped = true
 	fields := strings.Split(g.Value, ":")
 	to := []*uint32{&q.Spec.SocketsPerNode, &q.Spec.CoresPerSocket, &q.Spec.ThreadsPerCore}
 	if len(fields) > len(to) {
@@ -342,18 +343,12 @@ func (q *request) getUserEnv(g Given) error {
 }
 
 func (q *request) hint(g Given) error {
-	switch strings.ToLower(g.Value) {
-	case "nomultithread", "compute_bound":
-		q.Spec.Nomultithread = true
-	case "multithread":
-		q.Spec.Nomultithread = false
-	case "memory_bound":
-		return refusal("--hint=memory_bound is not supported by Stint yet; use --ntasks-per-socket=1")
-	default:
-		words := []string{"compute_bound", "memory_bound", "multithread", "nomultithread"}
+	words := []string{"compute_bound", "memory_bound", "multithread", "nomultithread"}
+	h := strings.ToLower(g.Value)
+	if !slices.Contains(words, h) {
 		return refusal("%s is not a hint: known are %s%s", clip(g.Value), strings.Join(words, ", "), mean(g.Value, words))
 	}
-	q.hinted = strings.ToLower(g.Value)
+	q.hinted = h
 	return nil
 }
 

@@ -23,6 +23,12 @@ var toldVariables = []told{
 	{"SLURM_NPROCS", 0, 0, (*request).tasksTold},
 	{"SLURM_NTASKS", 0, 0, (*request).tasksTold},
 	{"SLURM_NTASKS_PER_CORE", 0, 0, specCount((*events.JobSpec).GetTasksPerCore)},
+	{"SLURM_NTASKS_PER_CORE", 0, Release2205, func(q *request) string { // as many as a core has threads, as that release wrote it
+		if q.hinted == "multithread" {
+			return "65535"
+		}
+		return ""
+	}},
 	{"SLURM_NTASKS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetTasksPerGpu)},
 	{"SLURM_NTASKS_PER_NODE", 0, 0, specCount((*events.JobSpec).GetTasksPerNode)},
 	{"SLURM_NTASKS_PER_SOCKET", 0, 0, specCount((*events.JobSpec).GetTasksPerSocket)},

@@ -28,7 +28,7 @@ var profiles = []profile{
 	{"socket-mem", "CR_Socket_Memory", sockets, "DefMemPerCPU=200"},
 	{"socket-threads", "CR_Socket", threads, ""},
 	{"core-mem-none", "CR_Core_Memory", sockets, ""},
-	{"gpu-defaults", "CR_Core_Memory", sockets, "DefMemPerCPU=100\nJobDefaults=DefCpuPerGPU=2,DefMemPerGPU=700"},
+	{"gpu-defaults", "CR_Core_Memory", sockets, "DefMemPerCPU=100\nDefCpuPerGPU=2\nDefMemPerGPU=700"},
 	{"max-mem-flat", "CR_CPU_Memory", flat, "DefMemPerCPU=100\nMaxMemPerCPU=800"},
 	{"one-task-per-core", "CR_Core_Memory,CR_ONE_TASK_PER_CORE", threads, "DefMemPerCPU=100"},
 }

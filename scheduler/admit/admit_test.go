@@ -141,7 +141,6 @@ func TestRefusals(t *testing.T) {
 		{"memory twice", 1000, &events.JobSpec{MemPerNodeMib: 1, MemPerCpuMib: 1}, events.Code_INVALID_MEMORY, "2 ways"},
 		{"GPUs of a node", 1000, &events.JobSpec{Gres: []*events.Gres{{Name: "gpu", Count: 5}}}, events.Code_NODE_CONFIG_UNAVAILABLE, "5 gpu"},
 		{"GPU type", 1000, &events.JobSpec{Gres: []*events.Gres{{Name: "gpu", Type: "h100", Count: 1}}}, events.Code_INVALID_GRES, "h100"},
-		{"GPUs per socket", 1000, &events.JobSpec{Gres: []*events.Gres{{Name: "gpu", Count: 1, Scope: events.Scope_PER_SOCKET}}}, events.Code_UNSUPPORTED, "per socket"},
 		{"feature", 1000, &events.JobSpec{Constraint: "slow"}, events.Code_INVALID_FEATURE, "slow"},
 		{"constraint", 1000, &events.JobSpec{Constraint: "fast&("}, events.Code_INVALID_FEATURE, "character"},
 		{"node", 1000, &events.JobSpec{NodeList: "n[4-5]"}, events.Code_INVALID_NODE, "n5"},

@@ -432,7 +432,7 @@ func (b *Board) layOut(chosen []candidate, q *Request, whole bool, w Window, pre
 		after := len(chosen) - i - 1
 		t := max(q.TasksPerNode, 1)
 		if q.Tasks > 0 {
-			t = min(c.tasks, tasks-after)
+			t = q.tasksHere(b, c, chosen[i+1:], tasks)
 			if q.Even {
 				later := 0
 				for _, d := range chosen[i+1:] {
@@ -460,6 +460,29 @@ func (b *Board) layOut(chosen []candidate, q *Request, whole bool, w Window, pre
 		add(a, n.name, s)
 	}
 	return a
+}
+
+// tasksHere is how many of the tasks that are left go to a node, with those behind it to be served too: all that they can
+// do without, where each of them has at least one, and as many as fit its smallest share if there are enough.
+func (q *Request) tasksHere(b *Board, c candidate, behind []candidate, left int) int {
+	if q.TasksPerNode > 0 {
+		return q.TasksPerNode
+	}
+	after := len(behind)
+	kept := 0
+	for _, x := range behind {
+		kept += min(q.inUnit(&b.nodes[x.node]), x.tasks)
+	}
+	return min(c.tasks, max(left-kept, min(q.inUnit(&b.nodes[c.node]), left-after)))
+}
+
+// inUnit is how many tasks the smallest share of a node holds.
+func (q *Request) inUnit(n *node) int {
+	g := q.geometry(n)
+	if inUnit, _ := q.perCore(g); inUnit > 0 {
+		return inUnit
+	}
+	return max(int(g.usable)/q.CPUsPerTask, 1)
 }
 
 // add appends a node's share, joined to the entry before if that is the same.

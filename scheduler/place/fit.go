@@ -89,9 +89,38 @@ func (q *Request) geometry(n *node) geometry {
 	return g
 }
 
+// perCore is how CPUs of tasks come to units where a core holds so many tasks at most: so many tasks in a unit, or so many
+// units for a task that is larger than one. Both are 0 where only the number of CPUs counts.
+func (q *Request) perCore(g geometry) (tasks, units int) {
+	if q.TasksPerCore == 0 || g.cores > 1 {
+		return 0, 0
+	}
+	if n := int(g.usable) / q.CPUsPerTask; n > 0 {
+		return min(n, q.TasksPerCore), 0
+	}
+	return 0, (q.CPUsPerTask + int(g.usable) - 1) / int(g.usable)
+}
+
+// unitsFor is how many units so many tasks take.
+func (q *Request) unitsFor(tasks int, g geometry) int {
+	units := 0
+	if !q.Overcommit {
+		units = (tasks*q.CPUsPerTask + int(g.usable) - 1) / int(g.usable)
+	}
+	if inUnit, units1 := q.perCore(g); units1 > 0 {
+		units = max(units, tasks*units1)
+	} else if inUnit > 0 {
+		units = max(units, (tasks+inUnit-1)/inUnit)
+	} else if q.TasksPerCore > 0 {
+		perUnit := q.TasksPerCore * int(g.cores)
+		units = max(units, (tasks+perUnit-1)/perUnit)
+	}
+	return units
+}
+
 // suits says whether a node could ever serve the request as far as its build is concerned.
 func (q *Request) suits(n *node) bool {
-	if int(n.sockets) < q.Sockets || int(n.cores) < q.Cores || int(n.threads) < q.MinThreads || n.tmp < q.TmpMiB {
+	if int(n.cpus) < q.Built && !q.Overcommit || int(n.sockets) < q.Sockets || int(n.cores) < q.Cores || int(n.threads) < q.MinThreads || n.tmp < q.TmpMiB {
 		return false
 	}
 	for i := range q.Gres {
@@ -113,7 +142,7 @@ func (g *GresRequest) matches(x *gres) bool {
 }
 
 // least is how many of it a node with one task needs.
-func (g *GresRequest) least() int { return max(g.PerNode, g.PerTask, 1) }
+func (g *GresRequest) least() int { return max(g.PerNode, g.PerTask, g.PerSocket, 1) }
 
 // on is how many of it a node needs for so many tasks; pool is the node's part of a count for the whole job.
 func (g *GresRequest) on(tasks, pool int) int {
@@ -139,6 +168,9 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 	if whole && !r.whole {
 		return 0, 0
 	}
+	if q.TasksPerSocket > 0 {
+		units = inSockets(r.cpus, n, g.unit, q.ofSocket(g))
+	}
 	if p != nil && p.maxCPUs > 0 && !whole {
 		units = min(units, p.maxCPUs/int(g.unit))
 	}
@@ -153,7 +185,7 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 		}
 	case MemoryPerCPU:
 		if b.memory && q.MemoryMiB > 0 {
-			fit := int(min(r.mem/(q.MemoryMiB*int64(g.unit)), MaxCount))
+			fit := int(min(r.mem/(q.MemoryMiB*int64(g.usable)), MaxCount))
 			if whole && fit*int(g.unit) < int(n.cpus) {
 				return 0, 0 // each CPU of the node comes with its memory
 			}
@@ -170,12 +202,15 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 	tasks = MaxCount
 	if !q.Overcommit {
 		tasks = cpus / q.CPUsPerTask
+	} else if cpus < q.CPUsPerTask {
+		return 0, 0
 	}
-	if q.TasksPerCore > 0 {
+	if inUnit, units1 := q.perCore(g); units1 > 0 {
+		tasks = min(tasks, units/units1)
+	} else if inUnit > 0 {
+		tasks = min(tasks, units*inUnit)
+	} else if q.TasksPerCore > 0 {
 		tasks = min(tasks, units*int(g.cores)*q.TasksPerCore)
-	}
-	if q.TasksPerSocket > 0 {
-		tasks = min(tasks, q.onSockets(n, r.cpus, g))
 	}
 	if q.TasksPerNode > 0 {
 		tasks = min(tasks, q.TasksPerNode)
@@ -212,7 +247,7 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 		tasks = min(tasks, t)
 		pool = min(pool, c)
 	}
-	if tasks < 1 || pool < 1 || q.Tasks == 0 && tasks < q.TasksPerNode {
+	if tasks < 1 || pool < 1 || tasks < q.TasksPerNode {
 		return 0, 0
 	}
 	return tasks, pool
@@ -232,6 +267,11 @@ func gresCapacity(g *GresRequest, n *node, r *room) (tasks, pool int) {
 			return 0, 0
 		}
 		return MaxCount, MaxCount
+	case g.PerSocket > 0:
+		if free < g.PerSocket {
+			return 0, 0
+		}
+		return MaxCount, MaxCount
 	case g.PerTask > 0:
 		return free / g.PerTask, MaxCount
 	case g.TasksPer > 0:
@@ -247,15 +287,23 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 	s := &events.NodeShare{Tasks: uint32(tasks)}
 	gpus := 0
 	taken := make([]events.Words, len(n.gres))
-	for i := range q.Gres {
-		want := q.Gres[i].on(tasks, pool)
-		if !takeDevices(&q.Gres[i], n, r, taken, want) {
-			return nil
-		}
-		if q.Gres[i].Name == "gpu" {
+	take := func(g *GresRequest, want int) bool {
+		if g.Name == "gpu" {
 			gpus += want
 		}
+		return takeDevices(g, n, r, taken, want)
 	}
+	perSocket := false
+	for i := range q.Gres {
+		if q.Gres[i].PerSocket > 0 {
+			perSocket = true
+			continue
+		}
+		if !take(&q.Gres[i], q.Gres[i].on(tasks, pool)) {
+			return nil
+		}
+	}
+	usable := int(n.cpus) / int(g.unit) * int(g.usable)
 	if whole {
 		for k := range n.gres {
 			if !n.gres[k].shared {
@@ -266,23 +314,28 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 	} else {
 		cpus := tasks * q.CPUsPerTask
 		if q.Overcommit {
-			cpus = 1
-		}
-		cpus = max(cpus, q.MinCPUs, gpus*q.CPUsPerGPU, 1)
-		units := (cpus + int(g.usable) - 1) / int(g.usable)
-		if q.TasksPerCore > 0 {
-			perUnit := q.TasksPerCore * int(g.cores)
-			units = max(units, (tasks+perUnit-1)/perUnit)
-		}
-		var ok bool
-		if q.TasksPerSocket > 0 {
-			s.Cpus, ok = q.takeSockets(n, r.cpus, g, tasks, units, prefer)
+			cpus = q.CPUsPerTask
 		} else {
-			s.Cpus, ok = takeUnits(r.cpus, n.cpus, g.unit, units, prefer)
+			cpus = max(cpus, q.MinCPUs)
 		}
-		if !ok {
+		cpus = max(cpus, gpus*q.CPUsPerGPU, 1)
+		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(tasks, g))
+		var ok bool
+		if s.Cpus, ok = takeUnits(r.cpus, n, g, units, q, prefer); !ok {
 			return nil
 		}
+		usable = units * int(g.usable)
+	}
+	if perSocket {
+		sockets := socketsOf(s.Cpus, n)
+		for i := range q.Gres {
+			if k := q.Gres[i].PerSocket; k > 0 && !whole && !take(&q.Gres[i], k*sockets) {
+				return nil
+			}
+		}
+	}
+	if g.usable < g.unit {
+		s.Usable = uint32(usable)
 	}
 	for k, ids := range taken {
 		x := &n.gres[k]
@@ -296,7 +349,7 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 		case MemoryPerNode:
 			s.MemoryMib = uint64(q.MemoryMiB)
 		case MemoryPerCPU:
-			s.MemoryMib = uint64(q.MemoryMiB) * uint64(events.Words(s.Cpus).Count())
+			s.MemoryMib = uint64(q.MemoryMiB) * uint64(min(usable, events.Words(s.Cpus).Count()))
 		case MemoryPerGPU:
 			s.MemoryMib = uint64(q.MemoryMiB) * uint64(max(gpus, 1))
 		case MemoryAll:
@@ -339,29 +392,4 @@ func lowest(set events.Words, n int) events.Words {
 		return n > 0
 	})
 	return out
-}
-
-// takeUnits picks the lowest wholly free units, first those of which nothing is free on prefer.
-func takeUnits(free events.Words, cpus, unit int32, want int, prefer *node) (events.Words, bool) {
-	out := make(events.Words, 0, (cpus+63)/64)
-	pick := func(later bool) {
-		for from := int32(0); from < cpus && want > 0; from += unit {
-			to := min(from+unit, cpus)
-			if !free.Has(uint32(from)) || !unitFree(free, from, to) {
-				continue
-			}
-			if prefer != nil && later == prefer.free.Has(uint32(from)) {
-				continue
-			}
-			for c := from; c < to; c++ {
-				out.Set(uint32(c))
-			}
-			want--
-		}
-	}
-	pick(true)
-	if prefer != nil {
-		pick(false)
-	}
-	return out, want == 0
 }

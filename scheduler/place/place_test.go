@@ -142,7 +142,7 @@ func wrong(f *fake, s *events.JobSpec, a *events.Allocation) string {
 		case f.cfg.SelectMemory && n.MemoryUsedMib+share.MemoryMib > n.Def.MemoryMib:
 			return fmt.Sprintf("%s: %d MiB of %d, %d in use", name, share.MemoryMib, n.Def.MemoryMib, n.MemoryUsedMib)
 		case f.cfg.SelectMemory && s.MemPerNodeMib > 0 && share.MemoryMib != s.MemPerNodeMib,
-			f.cfg.SelectMemory && s.MemPerCpuMib > 0 && share.MemoryMib != s.MemPerCpuMib*uint64(cpus.Count()),
+			f.cfg.SelectMemory && s.MemPerCpuMib > 0 && share.MemoryMib != s.MemPerCpuMib*uint64(counted),
 			f.cfg.SelectMemory && s.MemAll && share.MemoryMib != n.Def.MemoryMib:
 			return fmt.Sprintf("%s: %d MiB", name, share.MemoryMib)
 		case s.Exclusive == events.Exclusive_EXCLUSIVE_NODE && (len(n.Jobs) > 0 || cpus.Count() != int(total)):

@@ -36,6 +36,7 @@ type Request struct {
 	TasksPerCore       int // 0: no bound
 	TasksPerSocket     int // 0: no bound
 	MinCPUs            int // on each node
+	Built              int // CPUs that a node must have, free or not: the tasks per node that were asked for, even if there are fewer tasks
 	ThreadsPerCore     int // use at most these of each core; 0: all
 	Sockets, Cores     int // a node has at least these sockets, cores in a socket
 	MinThreads         int
@@ -49,6 +50,7 @@ type Request struct {
 
 	Exclusive  bool
 	Contiguous bool
+	CoresInRow bool // cores of a node one after the other, not from each socket in turn
 	Overcommit bool
 	Spread     bool // a range of nodes was given: as many as there are of it
 	Even       bool // tasks are spread evenly over the nodes
@@ -71,6 +73,7 @@ type GresRequest struct {
 	PerNode    int
 	PerTask    int
 	PerJob     int
+	PerSocket  int // on each socket with CPUs of the job
 	TasksPer   int // one of it for each so many tasks
 }
 
@@ -130,6 +133,9 @@ func shapeKey(spec *events.JobSpec) string {
 		ThreadsPerCore: spec.ThreadsPerCore, TasksPerGpu: spec.TasksPerGpu, Nomultithread: spec.Nomultithread,
 		TasksPerSocket: spec.TasksPerSocket, SpreadJob: spec.SpreadJob, UseMinNodes: spec.UseMinNodes,
 	}
+	if inRow(spec.Distribution) {
+		only.Distribution = "block:block"
+	}
 	b, err := only.MarshalVT()
 	if err != nil {
 		// The generated codec of plain fields does not fail; a distinct key only costs a shared memo.
@@ -148,7 +154,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		Sockets: int(spec.SocketsPerNode), Cores: int(spec.CoresPerSocket), TmpMiB: int64(spec.TmpDiskMib),
 		CPUsPerGPU: int(spec.CpusPerGpu), Exclusive: spec.Exclusive == events.Exclusive_EXCLUSIVE_NODE,
 		OneUser: spec.Exclusive == events.Exclusive_EXCLUSIVE_USER, Even: spec.SpreadJob, TasksPerSocket: int(spec.TasksPerSocket),
-		Contiguous: spec.Contiguous, Overcommit: spec.Overcommit,
+		Contiguous: spec.Contiguous, Overcommit: spec.Overcommit, CoresInRow: inRow(spec.Distribution),
 		constraintText: spec.Constraint, listText: spec.NodeList, excludeText: spec.Exclude,
 	}
 	if spec.Nomultithread {
@@ -190,6 +196,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 	}
 	// A node has to have the CPUs for all the tasks that may be on it, and gives them: as Slurm has it, however few there are.
 	q.MinCPUs = max(q.MinCPUs, q.TasksPerNode*q.CPUsPerTask)
+	q.Built = max(q.MinCPUs, int(spec.TasksPerNode)*q.CPUsPerTask)
 	if q.MinCPUs > MaxCount {
 		return nil, problem(events.Code_TOO_MANY_CPUS, "%d CPUs on a node are more than any has", q.MinCPUs)
 	}
@@ -209,7 +216,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 // makeEligibleKey writes what decides which nodes are looked at, whatever is free on them.
 func (q *Request) makeEligibleKey() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q %q %q %d %d %d %d", q.constraintText, q.listText, q.excludeText, q.Sockets, q.Cores, q.MinThreads, q.TmpMiB)
+	fmt.Fprintf(&b, "%q %q %q %d %d %d %d %d", q.constraintText, q.listText, q.excludeText, q.Built, q.Sockets, q.Cores, q.MinThreads, q.TmpMiB)
 	for i := range q.Gres {
 		fmt.Fprintf(&b, " %q %q %d", q.Gres[i].Name, q.Gres[i].Type, q.Gres[i].least())
 	}
@@ -244,15 +251,18 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 	}
 	q.CPUsPerTask = max(q.CPUsPerTask, 1)
 	if q.TasksPerNode > 0 && q.Tasks > 0 {
-		// The nodes that many tasks need at so many a node.
+		// The nodes that many tasks need at so many a node; each of them gets so many, the last one too.
+		q.TasksPerNode = min(q.TasksPerNode, q.Tasks)
 		q.MinNodes = max(q.MinNodes, (q.Tasks+q.TasksPerNode-1)/q.TasksPerNode)
 		if q.MaxNodes < q.MinNodes {
 			return problem(events.Code_INVALID_NODE_COUNT, "%d tasks at %d per node need %d nodes, at most %d are allowed", q.Tasks, q.TasksPerNode, q.MinNodes, q.MaxNodes)
 		}
 	}
 	if q.Tasks > 0 && q.Tasks < q.MinNodes {
-		q.MinNodes = max(q.Tasks, len(q.NodeList), q.Constraint.Nodes())
-		q.Tasks = max(q.Tasks, q.MinNodes)
+		// Each node runs a task: of the nodes it names, a job has as many as it has tasks.
+		q.MinNodes = max(q.Tasks, q.Constraint.Nodes())
+		q.Tasks = q.MinNodes
+		q.NodeList = q.NodeList[:min(len(q.NodeList), q.Tasks)]
 	}
 	if q.Tasks == 0 && spec.MaxNodes == 0 && spec.TasksPerGpu == 0 && !pools(spec.Gres) {
 		q.MaxNodes = q.MinNodes // without tasks or a range there is nothing that would spread
@@ -339,8 +349,8 @@ func (q *Request) readGres(spec *events.JobSpec, gres []*events.Gres) *Problem {
 				return problem(events.Code_INVALID_GRES, "%d %s cannot be spread over %d nodes", r.PerJob, g.Name, q.MinNodes)
 			}
 			q.MaxNodes = max(min(q.MaxNodes, r.PerJob), q.MinNodes)
-		default:
-			return problem(events.Code_UNSUPPORTED, "%s counted per socket is not supported; ask per node", g.Name)
+		case events.Scope_PER_SOCKET:
+			r.PerSocket = int(g.Count)
 		}
 		q.Gres = append(q.Gres, r)
 	}
@@ -406,6 +416,13 @@ func (q *Request) readMemory(spec *events.JobSpec) *Problem {
 		return problem(events.Code_INVALID_MEMORY, "memory per GPU is given, but no GPUs")
 	}
 	return nil
+}
+
+// inRow says whether a distribution wants the cores of a node one after the other: `block` for the sockets, or a plane.
+func inRow(distribution string) bool {
+	head, _, _ := strings.Cut(distribution, ",")
+	levels := strings.Split(head, ":")
+	return len(levels) > 1 && levels[1] == "block" || strings.HasPrefix(head, "plane=")
 }
 
 func distinctHosts(text string) ([]string, error) {

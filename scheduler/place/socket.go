@@ -2,67 +2,118 @@ package place
 
 import "stint/events"
 
-// perSocket calls f with the free CPUs of each socket of a node. A unit that is bigger than a socket makes the node one.
-func perSocket(n *node, free events.Words, g geometry, f func(free events.Words) bool) {
-	size := n.cores * n.threads
-	if n.sockets <= 1 || size < g.unit || size%g.unit != 0 {
-		f(free)
-		return
+// ofSocket is how many units of one socket the tasks may use.
+func (q *Request) ofSocket(g geometry) int {
+	if q.TasksPerSocket == 0 {
+		return MaxCount
 	}
+	return max((q.TasksPerSocket*q.CPUsPerTask+int(g.usable)-1)/int(g.usable), 1)
+}
+
+// inSockets is how many free units a node has if at most so many of each socket count.
+func inSockets(free events.Words, n *node, unit int32, most int) int {
+	size, sum := max(n.cores*n.threads, unit), 0
 	for from := int32(0); from < n.cpus; from += size {
-		var of events.Words
-		of.AddRange(uint32(from), uint32(min(from+size, n.cpus)-1))
-		if !f(free.And(of)) {
-			return
+		sum += min(freeUnits(free, from, min(from+size, n.cpus), unit), most)
+	}
+	return sum
+}
+
+// freeUnits counts the wholly free units among some CPUs of a node.
+func freeUnits(free events.Words, from, end, unit int32) int {
+	units := 0
+	for u := from; u < end; u += unit {
+		if unitFree(free, u, min(u+unit, end)) {
+			units++
 		}
 	}
+	return units
 }
 
-// onSockets is how many tasks a node can take with so many on a socket at most.
-func (q *Request) onSockets(n *node, free events.Words, g geometry) int {
-	tasks := 0
-	perSocket(n, free, g, func(free events.Words) bool {
-		tasks += q.onSocket(int(countUnits(free, n.cpus, g.unit)), g)
-		return true
-	})
-	return tasks
-}
-
-// onSocket is how many tasks so many free units of one socket take.
-func (q *Request) onSocket(units int, g geometry) int {
-	if q.Overcommit && units > 0 {
-		return q.TasksPerSocket
-	}
-	return min(units*int(g.usable)/q.CPUsPerTask, q.TasksPerSocket)
-}
-
-// takeSockets picks units for tasks with so many on a socket at most, from the first socket on, and then what the node's part
-// needs besides.
-func (q *Request) takeSockets(n *node, free events.Words, g geometry, tasks, units int, prefer *node) (events.Words, bool) {
-	var out events.Words
-	perSocket(n, free, g, func(free events.Words) bool {
-		here := min(q.onSocket(int(countUnits(free, n.cpus, g.unit)), g), tasks)
-		want := (here*q.CPUsPerTask + int(g.usable) - 1) / int(g.usable)
-		if q.Overcommit {
-			want = min(here, 1)
+// socketsOf is the number of sockets that CPUs of a node are on.
+func socketsOf(cpus events.Words, n *node) int {
+	size, sockets := max(n.cores*n.threads, 1), 0
+	for from := int32(0); from < n.cpus; from += size {
+		for c := from; c < min(from+size, n.cpus); c++ {
+			if cpus.Has(uint32(c)) {
+				sockets++
+				break
+			}
 		}
-		got, ok := takeUnits(free, n.cpus, g.unit, want, prefer)
-		if !ok {
+	}
+	return sockets
+}
+
+// takeUnits picks wholly free units, first those of which nothing is free on prefer: in a row, or the tasks dealt out to the
+// sockets in turn. Tasks of more than one CPU stay on one socket if that has room for all.
+func takeUnits(free events.Words, n *node, g geometry, want int, q *Request, prefer *node) (events.Words, bool) {
+	out := make(events.Words, 0, (n.cpus+63)/64)
+	pick := func(from int32, later bool) bool {
+		to := min(from+g.unit, n.cpus)
+		if want == 0 || !free.Has(uint32(from)) || out.Has(uint32(from)) || !unitFree(free, from, to) {
 			return false
 		}
-		out = out.Or(got)
-		tasks -= here
-		return tasks > 0
-	})
-	if tasks > 0 {
-		return nil, false
-	}
-	if more := units - int(countUnits(out, n.cpus, g.unit)); more > 0 {
-		rest, ok := takeUnits(free.AndNot(out), n.cpus, g.unit, more, prefer)
-		if !ok {
-			return nil, false
+		if prefer != nil && later == prefer.free.Has(uint32(from)) {
+			return false
 		}
-		out = out.Or(rest)
+		for c := from; c < to; c++ {
+			out.Set(uint32(c))
+		}
+		want--
+		return true
 	}
-	return out, true
+	size := max(n.cores*n.threads, g.unit)
+	inTurn := n.sockets > 1 && size > g.unit
+	for _, later := range []bool{true, false} {
+		if !inTurn || q.CoresInRow && q.TasksPerSocket == 0 {
+			for from := int32(0); from < n.cpus && want > 0; from += g.unit {
+				pick(from, later)
+			}
+		} else {
+			dealUnits(free, n, g, size, &want, q, func(from int32) bool { return pick(from, later) })
+		}
+		if prefer == nil {
+			break
+		}
+	}
+	return out, want == 0
+}
+
+// dealUnits offers the units of a node, a task's from each socket in turn, until no more are taken. pick takes one and counts
+// it in want.
+func dealUnits(free events.Words, n *node, g geometry, size int32, want *int, q *Request, pick func(from int32) bool) {
+	type socket struct{ next, end, tasks, units int32 }
+	sockets := make([]socket, 0, n.sockets)
+	for from := int32(0); from < n.cpus; from += size {
+		sockets = append(sockets, socket{next: from, end: min(from+size, n.cpus)})
+	}
+	most := int32(q.ofSocket(g))
+	take := func(s *socket, upTo int32) {
+		for s.units < min(upTo, most) && s.next < s.end {
+			if pick(s.next) {
+				s.units++
+			}
+			s.next += g.unit
+		}
+	}
+	if q.CPUsPerTask > 1 || q.CoresInRow {
+		for i := range sockets {
+			s := &sockets[i]
+			if freeUnits(free, s.next, s.end, g.unit) >= *want && int32(*want) <= most {
+				take(s, int32(*want))
+				if *want == 0 {
+					return
+				}
+			}
+		}
+	}
+	for open := true; open && *want > 0; {
+		open = false
+		for i := range sockets {
+			s := &sockets[i]
+			s.tasks++
+			take(s, max(int32(q.unitsFor(int(s.tasks), g)), s.units+1))
+			open = open || s.next < s.end && s.units < most
+		}
+	}
 }

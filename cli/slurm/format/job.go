@@ -201,7 +201,7 @@ func (j Job) cpus() uint64 {
 
 // RequestedCPUs is how many CPUs a request comes to before it is placed.
 func RequestedCPUs(s *events.JobSpec) uint64 {
-	tasks := uint64(numTasks(s))
+	tasks := uint64(numTasks(s, 0))
 	cpus := tasks * uint64(max(s.GetCpusPerTask(), 1))
 	if s.GetOvercommit() {
 		cpus = uint64(max(s.GetMinNodes(), 1))
@@ -209,11 +209,30 @@ func RequestedCPUs(s *events.JobSpec) uint64 {
 	return max(cpus, uint64(max(s.GetMinNodes(), 1))*uint64(max(s.GetMinCpusPerNode(), 1)))
 }
 
-func numTasks(s *events.JobSpec) uint32 {
-	if n := s.GetTasks(); n > 0 {
-		return n
+// numTasks is the number of tasks: as it was asked for, one of each node where it was not, and so many on each node where
+// these were given.
+func numTasks(s *events.JobSpec, nodes uint32) uint32 {
+	waits := nodes == 0
+	if waits {
+		nodes = max(s.GetMinNodes(), 1)
 	}
-	return max(s.GetMinNodes(), 1) * max(s.GetTasksPerNode(), 1)
+	switch {
+	case waits && s.GetTasks() > 0:
+		return s.GetTasks()
+	case s.GetTasksPerNode() > 0:
+		return max(s.GetTasks(), nodes*s.GetTasksPerNode())
+	case s.GetTasks() > 0:
+		return s.GetTasks()
+	}
+	return nodes
+}
+
+// allocated is the number of nodes the job has; 0 while it waits.
+func (j Job) allocated() uint32 {
+	if j.pending() {
+		return 0
+	}
+	return uint32(j.GetAllocation().NodeCount())
 }
 
 // tres is what was allocated, or asked for while it waits.
@@ -242,7 +261,7 @@ func (j Job) tres() tres.List {
 			case events.Scope_PER_NODE, events.Scope_PER_SOCKET:
 				n *= nodes
 			case events.Scope_PER_TASK:
-				n *= uint64(numTasks(s))
+				n *= uint64(numTasks(s, 0))
 			}
 			addGres(&l, g.GetName(), g.GetType(), int64(n))
 		}
@@ -305,7 +324,14 @@ func (j Job) memory(mib uint64) string {
 // minCPUs is the CPUs each node must have.
 func (j Job) minCPUs() uint32 {
 	s := j.GetSpec()
-	return max(s.GetMinCpusPerNode(), max(s.GetCpusPerTask(), 1)*max(s.GetTasksPerNode(), 1))
+	each := max(s.GetTasksPerNode(), 1)
+	if n := s.GetTasks(); n > 0 {
+		each = min(each, n)
+	}
+	if s.GetOvercommit() {
+		each = 1
+	}
+	return max(s.GetMinCpusPerNode(), max(s.GetCpusPerTask(), 1)*each)
 }
 
 // dependencies are what it still waits for, and what can no longer come: `afterok:2(unfulfilled)`.

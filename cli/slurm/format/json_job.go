@@ -96,7 +96,7 @@ func (j Job) JSON() any {
 		{"licenses", s.GetLicenses()}, {"mail_type", mail}, {"mail_user", s.GetMailUser()}, {"max_cpus", number(uint32(0))}, {"max_nodes", number(maxNodes(s))}, {"mcs_label", ""},
 		{"memory_per_tres", perGPU(s.GetMemPerGpuMib())}, {"name", s.GetName()}, {"network", ""}, {"nodes", j.nodes()}, {"nice", s.GetNice()},
 		{"tasks_per_core", given(s.GetTasksPerCore())}, {"tasks_per_tres", given(s.GetTasksPerGpu())}, {"tasks_per_node", number(s.GetTasksPerNode())}, {"tasks_per_socket", given(s.GetTasksPerSocket())},
-		{"tasks_per_board", number(uint32(0))}, {"cpus", number(j.cpus())}, {"node_count", number(j.nodeCount())}, {"tasks", number(numTasks(s))}, {"partition", j.partition()}, {"prefer", ""},
+		{"tasks_per_board", number(uint32(0))}, {"cpus", number(j.cpus())}, {"node_count", number(j.nodeCount())}, {"tasks", number(numTasks(s, j.allocated()))}, {"partition", j.partition()}, {"prefer", ""},
 		{"memory_per_cpu", perCpu}, {"memory_per_node", perNode}, {"minimum_cpus_per_node", number(j.minCPUs())}, {"minimum_tmp_disk_per_node", number(s.GetTmpDiskMib())},
 		{"power", object{{"flags", list{}}}}, {"preempt_time", number(uint32(0))}, {"preemptable_time", number(uint32(0))}, {"pre_sus_time", moment(j.GetSuspendedTotalUs())},
 		{"hold", j.pending() && j.GetHold() != events.HoldKind_NOT_HELD}, {"priority", number(j.GetPriority())}, {"priority_by_partition", list{}}, {"profile", []string{"NOT_SET"}}, {"qos", s.GetQos()},

@@ -100,12 +100,16 @@ func (j Job) Record(oneLine bool, details int) string {
 	if j.pending() && s.GetMinNodes() > 0 {
 		nodes = fmt.Sprintf("%d-%d", s.GetMinNodes(), max(s.GetMaxNodes(), s.GetMinNodes()))
 	}
-	tasks := u32(numTasks(s))
+	tasks := u32(numTasks(s, j.allocated()))
+	threads := count(s.GetThreadsPerCore())
+	if s.GetThreadsPerCore() == 0 && s.GetNomultithread() {
+		threads = "1"
+	}
 	if j.GetStartUs() == 0 && j.GetState().Final() {
 		tasks = "N/A"
 	}
-	r.line("NumNodes=%s NumCPUs=%d NumTasks=%s CPUs/Task=%d ReqB:S:C:T=0:%s:%s:%s", nodes, j.cpus(), tasks, max(s.GetCpusPerTask(), 1),
-		zero(strings.TrimSuffix(count(s.GetSocketsPerNode()), "*")), count(s.GetCoresPerSocket()), count(s.GetThreadsPerCore()))
+	r.line("NumNodes=%s NumCPUs=%d NumTasks=%s CPUs/Task=%d ReqB:S:C:T=0:0:%s:%s", nodes, j.cpus(), tasks, max(s.GetCpusPerTask(), 1),
+		count(s.GetCoresPerSocket()), threads)
 	if c.Release >= 2302 {
 		waiting := j
 		waiting.Job = &projections.Job{Spec: s}
@@ -183,14 +187,32 @@ func (j Job) shares(r *record) {
 		all = append(all, gresWord(g.Name, g.Type, g.Count))
 	}
 	r.line("JOB_GRES=%s", null(strings.Join(all, ",")))
+	// Nodes with the same of everything are one line, as long as nothing else comes between them.
+	var nodes []string
+	var last string
+	flush := func() {
+		if len(nodes) > 0 {
+			r.line("  Nodes=%s %s", hostlist.Compress(nodes), last)
+		}
+		nodes = nil
+	}
 	for _, sh := range a.GetShares() {
 		var gres []string
 		for _, g := range sh.GetGres() {
 			ids := idset.FromWords(g.GetIds())
 			gres = append(gres, fmt.Sprintf("%s(IDX:%s)", gresWord(g.GetName(), g.GetType(), uint64(ids.Len())), ids))
 		}
-		r.line("  Nodes=%s CPU_IDs=%s Mem=%d GRES=%s", hostlist.Compress(sh.GetNodes()), idset.FromWords(sh.GetCpus()), sh.GetMemoryMib(), strings.Join(gres, ","))
+		here := strings.Join(gres, ",")
+		if here == "" && len(all) > 0 {
+			here = "(null)"
+		}
+		now := fmt.Sprintf("CPU_IDs=%s Mem=%d GRES=%s", idset.FromWords(sh.GetCpus()), sh.GetMemoryMib(), here)
+		if now != last {
+			flush()
+		}
+		nodes, last = append(nodes, sh.GetNodes()...), now
 	}
+	flush()
 }
 
 func gresWord(name, kind string, n uint64) string {

@@ -65,7 +65,7 @@ func SqueueFieldsOf(r slurm.Release) Fields[Job] {
 		return SqueueFields
 	}
 	fields := append(SqueueFields.without("SLUID"), Field[Job]{Letter: 's', Value: fixedText[Job]("")}) // a letter that has lost its meaning
-	if r < 2302 { // it had the letter only
+	if r < 2302 {                                                                                       // it had the letter only
 		exclude := *fields.letter('x')
 		exclude.Name = ""
 		fields = append(fields.without("ExcNodes"), exclude)
@@ -165,7 +165,7 @@ var SqueueFields = Fields[Job]{
 	{0, "NTPerSocket", "NTASKS_PER_SOCKET", specCount((*events.JobSpec).GetTasksPerSocket, "N/A"), nil},
 	{'C', "NumCPUs", "CPUS", func(j Job) string { return fmt.Sprint(j.cpus()) }, func(j Job) int64 { return int64(j.cpus()) }},
 	{'D', "NumNodes", "NODES", func(j Job) string { return u32(j.nodeCount()) }, func(j Job) int64 { return int64(j.nodeCount()) }},
-	{0, "NumTasks", "TASKS", func(j Job) string { return u32(numTasks(j.GetSpec())) }, nil},
+	{0, "NumTasks", "TASKS", func(j Job) string { return u32(numTasks(j.GetSpec(), j.allocated())) }, nil},
 	{0, "Origin", "ORIGIN", fixedText[Job]("NA"), nil},
 	{0, "OriginRaw", "ORIGIN_RAW", fixedText[Job]("NA"), nil},
 	{'h', "OverSubscribe", "OVER_SUBSCRIBE", Job.oversubscribe, nil},
