@@ -21,6 +21,7 @@ import (
 	"stint/cli/wire"
 	"stint/events"
 	"stint/events/bus/server"
+	"stint/executor"
 	"stint/executor/supervisor"
 	"stint/ledger/rows"
 	"stint/projections"
@@ -181,6 +182,11 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 
 // run runs the daemons until ctx ends, then stops them, jobs and their supervisors apart.
 func (u *upper) run(ctx context.Context, patience time.Duration, ready func(string)) error {
+	if removed, err := executor.RemoveStaleDevices(); err != nil {
+		u.log.Warn("simulated GPUs of a cluster that is gone stay", "error", err)
+	} else if len(removed) > 0 {
+		u.log.Info("removed the simulated GPUs of nodes whose state folder is gone", "folders", removed)
+	}
 	u.started = time.Now()
 	var front, back sync.WaitGroup // commands and decisions end before the bus does
 	frontCtx, stopFront := context.WithCancel(ctx)

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,9 +31,9 @@ type nodeGPU struct {
 	id    uint32
 }
 
-// takeStock looks at the machine, and at what the configuration says of the node. devices is the folder for the files of
-// simulated GPUs.
-func takeStock(node *events.NodeDef, virtual bool, devices, helper string) (*hardware, error) {
+// takeStock looks at the machine, and at what the configuration says of the node. stateDir is the node's, by which the folder for
+// the files of simulated GPUs goes.
+func takeStock(node *events.NodeDef, virtual bool, stateDir, helper string) (*hardware, error) {
 	m, err := machine.Read("/", os.TempDir())
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func takeStock(node *events.NodeDef, virtual bool, devices, helper string) (*har
 	if h.host, err = cgroup.Detect(); err != nil {
 		return nil, err
 	}
-	if err := h.findGPUs(node, devices, helper); err != nil {
+	if err := h.findGPUs(node, stateDir, helper); err != nil {
 		return nil, err
 	}
 	h.inventory = &events.Inventory{
@@ -80,7 +79,8 @@ func takeStock(node *events.NodeDef, virtual bool, devices, helper string) (*har
 
 // findGPUs finds the GPUs that the configuration counts on: simulated ones on a virtual node, else those whose files it
 // names, else those of the machine.
-func (h *hardware) findGPUs(node *events.NodeDef, devices, helper string) error {
+func (h *hardware) findGPUs(node *events.NodeDef, stateDir, helper string) error {
+	devices := DevicesDir(stateDir)
 	index := 0
 	add := func(entry string, gpus []gpu.GPU) {
 		for i, g := range gpus {
@@ -98,6 +98,9 @@ func (h *hardware) findGPUs(node *events.NodeDef, devices, helper string) error 
 		case h.virtual:
 			found, err := gpu.Simulate(filepath.Join(devices, strconv.Itoa(k)), def.GetType(), int(def.GetCount()))
 			if err != nil {
+				return err
+			}
+			if err := claimDevices(devices, stateDir); err != nil {
 				return err
 			}
 			h.notes = append(h.notes, found.Notes...)
@@ -185,37 +188,4 @@ func (h *hardware) memoryNodes(cpus []uint32) []uint32 {
 		}
 	}
 	return nodes.List()
-}
-
-// DevicesDir is where the files of a virtual node's simulated GPUs are: where every user can reach them if root makes them.
-func DevicesDir(stateDir string) string {
-	if os.Geteuid() != 0 {
-		return filepath.Join(stateDir, "gpu")
-	}
-	abs, err := filepath.Abs(stateDir)
-	if err != nil {
-		abs = stateDir
-	}
-	return fmt.Sprintf("/run/stint-gpu-%x", sha256.Sum256([]byte(abs)))[:len("/run/stint-gpu-")+12]
-}
-
-// RemoveDevices takes the simulated GPUs of a virtual node away. No step may be running there.
-func RemoveDevices(stateDir string) error {
-	dir := DevicesDir(stateDir)
-	entries, err := os.ReadDir(dir)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("removing the simulated GPUs of a node: %w", err)
-	}
-	for _, e := range entries {
-		if err := gpu.EndSimulation(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("removing the simulated GPUs of a node: %w", err)
-	}
-	return nil
 }

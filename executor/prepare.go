@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -199,6 +200,13 @@ func (e *executor) cage(share *events.NodeShare, def *events.NodeDef, config *ev
 			all[i] = g.GPU
 		}
 		c.DenyDevices, c.AllowDevices = numbers(all), numbers(granted)
+		if h.virtual {
+			for _, d := range simulatedHere() {
+				if !slices.Contains(c.DenyDevices, d) {
+					c.DenyDevices = append(c.DenyDevices, d)
+				}
+			}
+		}
 	}
 	return c, nil
 }

@@ -69,7 +69,7 @@ func (e *executor) knowOneself(n *projections.Node) error {
 	if same {
 		return nil
 	}
-	h, err := takeStock(n.GetDef(), e.conf.Virtual, DevicesDir(e.conf.StateDir), e.conf.GPUHelper)
+	h, err := takeStock(n.GetDef(), e.conf.Virtual, e.conf.StateDir, e.conf.GPUHelper)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,120 @@
+package executor
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"stint/executor/gpu"
+)
+
+// The device files of simulated GPUs: those of one virtual node are in one folder, which outlives the node's processes, since steps
+// may.
+
+// devicesRoot is where root makes these folders, each named after its node's state folder.
+const devicesRoot = "/run/stint-gpu-"
+
+// claimFile says in such a folder whose it is: the path of the state folder.
+const claimFile = "of"
+
+// DevicesDir is where the files of a virtual node's simulated GPUs are: where every user can reach them if root makes them.
+func DevicesDir(stateDir string) string {
+	if os.Geteuid() != 0 {
+		return filepath.Join(stateDir, "gpu")
+	}
+	abs, err := filepath.Abs(stateDir)
+	if err != nil {
+		abs = stateDir
+	}
+	return fmt.Sprintf("%s%x", devicesRoot, sha256.Sum256([]byte(abs)))[:len(devicesRoot)+12]
+}
+
+// claimDevices writes down whose the folder is, for RemoveStaleDevices.
+func claimDevices(dir, stateDir string) error {
+	if os.Geteuid() != 0 {
+		return nil // it is in the state folder
+	}
+	abs, err := filepath.Abs(stateDir)
+	if err != nil {
+		return fmt.Errorf("claiming the simulated GPUs in %s: %w", dir, err)
+	}
+	err = os.WriteFile(filepath.Join(dir, claimFile), []byte(abs), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // there are none
+	}
+	if err != nil {
+		return fmt.Errorf("claiming the simulated GPUs in %s: %w", dir, err)
+	}
+	return nil
+}
+
+// RemoveStaleDevices removes the simulated GPUs of nodes whose state folder is gone: nobody has taken their cluster down, and
+// nobody can any more. It returns the folders that it removed.
+func RemoveStaleDevices() (removed []string, err error) { return removeStaleDevices(devicesRoot) }
+
+func removeStaleDevices(root string) (removed []string, err error) {
+	claims, _ := filepath.Glob(root + "*/" + claimFile)
+	var errs []error
+	for _, c := range claims {
+		of, err := os.ReadFile(c)
+		if err != nil || len(of) == 0 {
+			continue // somebody else is at it
+		}
+		if _, err := os.Lstat(string(of)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := removeDevices(filepath.Dir(c)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, filepath.Dir(c))
+	}
+	return removed, errors.Join(errs...)
+}
+
+// simulatedHere are the numbers of all simulated GPUs of this machine, whatever cluster's, sorted: a job of a virtual node must
+// not open those of another one either.
+func simulatedHere() []string {
+	files, _ := filepath.Glob(devicesRoot + "*/*/gpu*")
+	var out []gpu.GPU
+	for _, f := range files {
+		if d, ok, err := gpu.DeviceOf(f); err == nil && ok {
+			out = append(out, gpu.GPU{Devices: []gpu.Device{d}})
+		}
+	}
+	list := numbers(out)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// RemoveDevices takes the simulated GPUs of a virtual node away. No step may be running there.
+func RemoveDevices(stateDir string) error { return removeDevices(DevicesDir(stateDir)) }
+
+func removeDevices(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing the simulated GPUs of a node: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == claimFile {
+			continue // last, so that what is left half done is found again
+		}
+		if err := gpu.EndSimulation(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, claimFile)); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("removing the simulated GPUs of a node: %w", err)
+	}
+	if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("removing the simulated GPUs of a node: %w", err)
+	}
+	return nil
+}
