@@ -129,6 +129,9 @@ func (c *Client) enter(ctx context.Context) error {
 		}
 		c.hub.mu.Lock()
 		stalled := c.hub.stalled
+		if stalled != nil {
+			c.hub.waiting++
+		}
 		c.hub.mu.Unlock()
 		if stalled == nil {
 			return nil
@@ -138,6 +141,9 @@ func (c *Client) enter(ctx context.Context) error {
 		case <-stalled:
 		case <-c.closed:
 		}
+		c.hub.mu.Lock()
+		c.hub.waiting--
+		c.hub.mu.Unlock()
 	}
 }
 

@@ -69,6 +69,7 @@ type Hub struct {
 	turn    int           // rotates among queue members
 	grant   uint64        // counts leases given
 	stalled chan struct{} // closed when the stall ends; nil when there is none
+	waiting int           // calls that wait for the end of it
 }
 
 // New returns an empty hub.
@@ -129,6 +130,13 @@ func (h *Hub) Stall() {
 	if h.stalled == nil {
 		h.stalled = make(chan struct{})
 	}
+}
+
+// Waiting is how many calls wait for the end of a stall now.
+func (h *Hub) Waiting() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiting
 }
 
 // Resume ends a stall.
