@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,12 +127,20 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 		l.Rlimits = append(l.Rlimits, &supervisor.Rlimit{Resource: r.GetResource(), Soft: r.GetSoft(), Hard: r.GetHard()})
 	}
 	appends := spec.GetAppend() || config.GetJobFileAppend() && !spec.GetTruncate()
-	l.Stdout = &supervisor.Stream{Path: []byte(FileName(outputName(job), job, e.conf.Node, config.GetCompat())), Append: appends}
+	// In the job's working directory, also if that cannot be entered: a job that goes on in /tmp must not write its output there.
+	file := func(pattern string) []byte {
+		name := FileName(pattern, job, e.conf.Node, config.GetCompat())
+		if dir := spec.GetWorkDir(); dir != "" && !filepath.IsAbs(name) {
+			name = strings.TrimSuffix(dir, "/") + "/" + name
+		}
+		return []byte(name)
+	}
+	l.Stdout = &supervisor.Stream{Path: file(outputName(job)), Append: appends}
 	if p := spec.GetStdErr(); p != "" {
-		l.Stderr = &supervisor.Stream{Path: []byte(FileName(p, job, e.conf.Node, config.GetCompat())), Append: appends}
+		l.Stderr = &supervisor.Stream{Path: file(p), Append: appends}
 	}
 	if p := spec.GetStdIn(); p != "" {
-		l.Stdin = &supervisor.Stream{Path: []byte(FileName(p, job, e.conf.Node, config.GetCompat()))}
+		l.Stdin = &supervisor.Stream{Path: file(p)}
 	}
 	if w := spec.GetWarn(); w.GetSignal() != 0 {
 		l.Warn = &supervisor.Warn{Signal: w.GetSignal(), BeforeMs: int64(w.GetBeforeS()) * 1000, Which: supervisor.Which_STEPS_ONLY}

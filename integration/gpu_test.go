@@ -1,8 +1,11 @@
 package integration
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +26,7 @@ func TestGPUDevices(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+	gone.removeGroups()
 	if err := os.RemoveAll(gone.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -92,4 +96,25 @@ func devicesOf(t *testing.T, c *cluster, node string) string {
 	}
 	t.Fatalf("node %s has no simulated devices in /run", node)
 	return ""
+}
+
+// removeGroups removes the control groups of a cluster whose processes are gone.
+func (c *cluster) removeGroups() {
+	under := "stint-test-" + filepath.Base(filepath.Dir(c.dir))
+	for _, top := range append(glob("/sys/fs/cgroup/*/"+under), glob("/sys/fs/cgroup/"+under)...) {
+		var dirs []string
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		slices.Reverse(dirs)
+		for _, d := range dirs {
+			c.eventually("control group "+d+" is removed", func() bool {
+				err := os.Remove(d)
+				return err == nil || errors.Is(err, fs.ErrNotExist)
+			})
+		}
+	}
 }

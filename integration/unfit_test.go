@@ -54,7 +54,7 @@ func TestFullNode(t *testing.T) {
 	c.script("pair.sh", "#!/bin/sh\necho $SLURM_JOB_NODELIST\n")
 	pair := c.submit("-N2", "pair.sh")
 	c.eventually("the job on two nodes waits for the drained one", func() bool {
-		return strings.HasPrefix(c.do("squeue", "-h", "-j", pair, "-o", "%r"), "ReqNodeNotAvail, UnavailableNodes:n1")
+		return strings.Contains(c.do("squeue", "-h", "-j", pair, "-o", "%r"), "DRAINED")
 	})
 
 	// Brought back while the disk is still full, it is drained again, and the job on two nodes goes back into the queue.
@@ -86,9 +86,14 @@ func TestFullNode(t *testing.T) {
 	once := c.submit("--no-requeue", "-w", "n1", "job.sh")
 	c.await(once, "NODE_FAIL")
 	// As in Slurm, the reason in accounting is of the time before the start.
+	told := ""
 	c.eventually("the ledger knows", func() bool {
-		return strings.HasPrefix(c.do("sacct", "-n", "-P", "-X", "-j", once, "-o", "state,reason,exitcode,failednode"), "NODE_FAIL|None|0:53|n1")
+		told = c.do("sacct", "-n", "-P", "-X", "-j", once, "-o", "state,reason,exitcode,failednode")
+		return strings.HasPrefix(told, "NODE_FAIL|")
 	})
+	if told != "NODE_FAIL|None|0:0|n1\n" {
+		t.Errorf("sacct: %q", told)
+	}
 	c.do("stint", "replay", "--verify")
 }
 
@@ -98,4 +103,34 @@ func fill(t *testing.T, file string) {
 	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("filling a small file system: %v", err)
 	}
+}
+
+// What is the job's own fault ends the job, and the node goes on; each command tells of it as Slurm's does.
+func TestJobThatCannotStart(t *testing.T) {
+	c := start(t, "--nodes", "n1", "--cpus", "2", "--memory", "2000")
+	c.script("job.sh", "#!/bin/sh\necho it ran\n")
+	c.script("odd.sh", "#!/no/such/interpreter\n")
+	for name, id := range map[string]string{
+		"an output that cannot be opened":    c.submit("-o", "/no/such/folder/out", "job.sh"),
+		"an input that is not there":         c.submit("-i", "/no/such/input", "job.sh"),
+		"a folder that is not there":         c.submit("-D", "/no/such/folder", "job.sh"),
+		"an interpreter that does not exist": c.submit("odd.sh"),
+	} {
+		c.await(id, "FAILED")
+		if got := c.do("squeue", "-h", "-t", "all", "-j", id, "-o", "%T|%r|%R|%N"); got != "FAILED|JobLaunchFailure|(JobLaunchFailure)|n1\n" {
+			t.Errorf("%s: squeue tells %q", name, got)
+		}
+		if got := c.do("scontrol", "show", "job", id); !strings.Contains(got, "JobState=FAILED Reason=JobLaunchFailure ") || !strings.Contains(got, " Restarts=0 ") || !strings.Contains(got, " ExitCode=0:53") {
+			t.Errorf("%s: scontrol tells\n%s", name, got)
+		}
+		// In accounting the reason is of the time before the start.
+		want := id + "|FAILED|None|0:53|0:0\n" + id + ".batch|CANCELLED||0:53|\n"
+		c.eventually("the ledger knows of "+name, func() bool {
+			return c.do("sacct", "-n", "-P", "-j", id, "-o", "jobid,state,reason,exitcode,derivedexitcode") == want
+		})
+	}
+	if got := c.do("sinfo", "-h", "-N", "-o", "%N %T"); got != "n1 idle\n" {
+		t.Errorf("sinfo: %q", got)
+	}
+	c.await(c.submit("job.sh"), "COMPLETED")
 }
