@@ -48,6 +48,9 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 		r.Tasks, r.ArrayMaxRunning = j.Pending, j.ArrayMaxRunning
 	}
 	r.EligibleUs = j.EligibleUs
+	if rest(j) {
+		r.EligibleUs = 0
+	}
 	r.ChangedSeq = seq
 	r.WasCancelled, r.CancelledBy = false, 0
 	if j.State == events.JobState_CANCELLED && j.WasCancelled {
@@ -69,6 +72,12 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 	} else {
 		r.EndUs, r.ExitCode, r.ExitSignal = 0, 0, 0
 	}
+}
+
+// rest says whether a job is what is left of an array after tasks of it have started: a new record, which has not been found
+// able to start yet.
+func rest(j *projections.Job) bool {
+	return j.ArrayId != 0 && !j.HasTask && events.Words(j.Pending).Count() < events.Words(j.Spec.GetArray().GetTasks()).Count()
 }
 
 // place records where a run was put.

@@ -244,11 +244,14 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		return (to == 0 || begin <= to) && (end == 0 || end >= from)
 	}
 	if q.states == nil && !q.ask.Requeued {
-		begin := r.EligibleUs
-		if begin == 0 || begin > r.SubmitUs && r.StartUs == 0 {
-			begin = r.SubmitUs
+		if from == 0 && to == 0 {
+			return true
 		}
-		return overlaps(begin, r.EndUs)
+		begin := r.EligibleUs
+		if begin == 0 {
+			begin = r.StartUs
+		}
+		return begin != 0 && overlaps(begin, r.EndUs) // a job that could not have started was not there
 	}
 	if q.states[events.JobState_PENDING] {
 		left := r.StartUs

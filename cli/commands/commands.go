@@ -33,6 +33,7 @@ type World struct {
 
 	conn   *wire.Conn
 	called []string // the command line
+	yaml   bool     // answers for programs are YAML, not JSON
 }
 
 // Process is the world of this process.

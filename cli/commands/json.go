@@ -16,20 +16,30 @@ func printJSON(w *World, key, cluster string, queue bool, n int, record func(int
 	return j.end(cluster, queue)
 }
 
-// jsonPrinter is an answer being printed.
+// jsonPrinter is an answer being printed, as JSON or as YAML.
 type jsonPrinter struct {
 	w   *World
 	out *bufio.Writer
+	key string
 	any bool
 }
 
 func newJSON(w *World, key string) *jsonPrinter {
-	j := &jsonPrinter{w: w, out: bufio.NewWriterSize(w.Stdout, 64<<10)}
-	j.out.WriteString("{\n  \"" + key + "\": [")
+	j := &jsonPrinter{w: w, key: key, out: bufio.NewWriterSize(w.Stdout, 64<<10)}
+	if w.yaml {
+		j.out.WriteString("%YAML 1.1\n---\n" + key + ":")
+	} else {
+		j.out.WriteString("{\n  \"" + key + "\": [")
+	}
 	return j
 }
 
 func (j *jsonPrinter) add(record any) {
+	if j.w.yaml {
+		j.any = true
+		j.out.WriteString("\n- " + format.YAML(record, 1))
+		return
+	}
 	if j.any {
 		j.out.WriteByte(',')
 	}
@@ -38,12 +48,18 @@ func (j *jsonPrinter) add(record any) {
 }
 
 func (j *jsonPrinter) end(cluster string, queue bool) int {
-	if j.any {
-		j.out.WriteString("\n  ")
+	meta := format.JSONMeta{Command: j.w.called, User: j.w.user(), Cluster: cluster, Release: j.w.Release()}
+	now := j.w.Now.UnixMicro()
+	switch {
+	case j.w.yaml && !j.any:
+		j.out.WriteString(" []\n" + format.YAMLTail(meta, now, queue))
+	case j.w.yaml:
+		j.out.WriteString("\n" + format.YAMLTail(meta, now, queue))
+	case j.any:
+		j.out.WriteString("\n  ]" + format.JSONTail(meta, now, queue))
+	default:
+		j.out.WriteString("]" + format.JSONTail(meta, now, queue))
 	}
-	j.out.WriteString("]" + format.JSONTail(format.JSONMeta{
-		Command: j.w.called, User: j.w.user(), Cluster: cluster, Release: j.w.Release(),
-	}, j.w.Now.UnixMicro(), queue))
 	if err := j.out.Flush(); err != nil {
 		return 1
 	}

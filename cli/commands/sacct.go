@@ -29,6 +29,7 @@ func sacct(args []string, w *World) int {
 		io.WriteString(w.Stdout, format.AccountFieldNames(w.Release()))
 		return 0
 	}
+	w.yaml = q.YAML
 	columns, err := format.AccountTable(q.Format, w.Release())
 	if err != nil {
 		return w.complain("sacct", err)

@@ -34,6 +34,7 @@ func scontrol(args []string, w *World) int {
 	case s.Verb == "":
 		return converse(args, w)
 	}
+	w.yaml = s.YAML
 	if s.Clusters != "" {
 		info, err := w.config("scontrol")
 		if err != nil {

@@ -24,6 +24,7 @@ func sinfo(args []string, w *World) int {
 		io.WriteString(w.Stdout, strings.Join(format.SinfoFieldsOf(w.Release()).Names(), "\n")+"\n")
 		return 0
 	}
+	w.yaml = q.YAML
 	if len(q.Stray) > 0 {
 		fmt.Fprintf(w.Stderr, "sinfo: %s is no option, and is left out\n", strings.Join(q.Stray, " "))
 	}

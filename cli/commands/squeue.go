@@ -28,6 +28,7 @@ func squeue(args []string, w *World) int {
 		io.WriteString(w.Stdout, strings.Join(format.SqueueFieldsOf(w.Release()).Names(), "\n")+"\n")
 		return 0
 	}
+	w.yaml = q.YAML
 	q.Users = w.names("squeue", q.Users)
 	return w.repeat(q.Iterate, func() int { return squeueOnce(q, w) })
 }

@@ -115,16 +115,33 @@ const JSONVersion = "v0.0.42"
 func asJSON[R any](fields func(*R) (json *bool, print *string)) func(*R, Given) error {
 	return func(r *R, g Given) error {
 		json, print := fields(r)
-		switch strings.TrimPrefix(g.Value, "data_parser/") {
-		case "", JSONVersion:
-			*json = true
-		case "list":
-			*print = "Possible data_parser plugins:\ndata_parser/" + JSONVersion + "\n"
-		default:
-			return refusal("--json=%s is not supported by Stint yet; it writes the shape of %s", clip(g.Value), JSONVersion)
-		}
-		return nil
+		return shaped(g, json, print)
 	}
+}
+
+// asYAML is the effect of --yaml: as --json, written otherwise.
+func asYAML[R any](fields func(*R) (json, yaml *bool, print *string)) func(*R, Given) error {
+	return func(r *R, g Given) error {
+		json, yaml, print := fields(r)
+		*yaml = true
+		return shaped(g, json, print)
+	}
+}
+
+// shaped reads the version of the shape asked for. A variable only has to be set: what it is set to is no version.
+func shaped(g Given, wanted *bool, print *string) error {
+	switch strings.TrimPrefix(g.Value, "data_parser/") {
+	case "list":
+		*print = "Possible data_parser plugins:\ndata_parser/" + JSONVersion + "\n"
+	case "", JSONVersion, "latest":
+		*wanted = true
+	default:
+		if g.Source != FromEnvironment {
+			return refusal("--%s=%s is not supported by Stint yet; it writes the shape of %s", g.Option.Effect, clip(g.Value), JSONVersion)
+		}
+		*wanted = true
+	}
+	return nil
 }
 
 func counter[R any](field func(*R) *int) func(*R, Given) error {

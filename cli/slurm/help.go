@@ -57,7 +57,7 @@ func (t *Table) Complete(typed string, r Release) []Completion {
 				word += "="
 			}
 			words = append(words, Completion{word, o.Help})
-		} else if word := "-" + string(o.Short); o.Name == "" && strings.HasPrefix(word, typed) {
+		} else if word := "-" + string(o.Short); o.Name == "" && o.Short != 0 && strings.HasPrefix(word, typed) {
 			words = append(words, Completion{word, o.Help})
 		}
 	}

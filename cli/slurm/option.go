@@ -72,8 +72,11 @@ type Option struct {
 
 // Spelled is how the option is written in sentences.
 func (o *Option) Spelled() string {
-	if o.Name != "" {
+	switch {
+	case o.Name != "":
 		return "--" + o.Name
+	case o.Short == 0:
+		return o.Env // a variable alone
 	}
 	return "-" + string(o.Short)
 }

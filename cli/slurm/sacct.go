@@ -45,8 +45,8 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"helpreason", 0, None, T3, 0, 0, "", "helpreason", "", "show the names of reasons"},
 	{"helpstate", 0, None, T3, 0, 0, "", "helpstate", "", "show the names of states"},
 	{"jobs", 'j', Required, T1, 0, 0, "", "jobs", "IDS", "these jobs, tasks or steps"},
-	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
-	{"json", 0, Optional, T1, 0, 2205, "", "", "", ""}, // of another shape then
+	{"json", 0, Optional, T1, 0, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"", 0, Optional, T1, 2505, 0, "SLURM_JSON", "json", "", ""},
 	{"local", 0, None, T2, 0, 0, "SACCT_LOCAL", "local", "", "this cluster only"},
 	{"long", 'l', None, T1, 0, 0, "", "long", "", "many columns"},
 	{"name", 0, Required, T1, 0, 0, "", "name", "NAMES", "jobs of these names"},
@@ -59,10 +59,11 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"parsable2", 'P', None, T1, 0, 0, "", "parsable2", "", "fields separated by |"},
 	{"partition", 'r', Required, T1, 0, 0, "", "partition", "NAMES", "jobs in these partitions"},
 	{"qos", 'q', Required, T1, 0, 0, "", "qos", "NAMES", "jobs of these qualities of service"},
-	{"reason", 'R', Required, T2, 0, 0, "", "reason", "REASONS", "jobs with these reasons"},
+	{"reason", 'R', Required, T2, 2302, 0, "", "reason", "REASONS", "jobs with these reasons"},
+	{"reason", 0, Required, T2, 0, 2205, "", "reason", "REASONS", "jobs with these reasons"}, // its letter was said to be there, and was not
 	{"starttime", 'S', Required, T1, 0, 0, "", "starttime", "TIME", "jobs of after this time (midnight)"},
 	{"state", 's', Required, T1, 0, 0, "", "state", "STATES", "jobs in these states"},
-	{"timelimit-max", 'K', Required, T2, 0, 0, "", "timelimit-max", "TIME", "with -k: time limits up to this"},
+	{"timelimit-max", 'K', Required, T2, 0, 0, "", "timelimit-max", "TIME", "with -k: time limits up to this; alone it means nothing"},
 	{"timelimit-min", 'k', Required, T2, 0, 0, "", "timelimit-min", "TIME", "jobs with this time limit"},
 	{"truncate", 'T', None, T1, 0, 0, "", "truncate", "", "cut start and end to the time asked for"},
 	{"uid", 'u', Required, T1, 0, 0, "", "user", "NAMES", "jobs of these users"},
@@ -74,13 +75,15 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
 	{"wckeys", 'W', Required, T2, 0, 0, "", "wckeys", "KEYS", "jobs with these keys"},
 	{"whole-hetjob", 0, Optional, T2, 0, 0, "", "", "", ""},
-	{"yaml", 0, Optional, T2, 0, 0, "", "", "", ""},
+	{"yaml", 0, Optional, T2, 0, 0, "", "yaml", "v0.0.42", "as YAML, for programs"},
+	{"", 0, Optional, T2, 2505, 0, "SLURM_YAML", "yaml", "", ""},
 	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
 }}
 
 // Sacct is what a call of sacct asks for.
 type Sacct struct {
-	JSON      bool   // --json
+	JSON      bool // --json, or --yaml
+	YAML      bool
 	Print     string // not empty: print it and exit with 0
 	Ask       *rows.AskJobs
 	AllUsers  bool // -a; otherwise Ask.Users holds at least the caller, unless root calls
@@ -131,6 +134,7 @@ func namesOrNumbers(names func(*rows.AskJobs) *[]string, numbers func(*rows.AskJ
 
 var sacctEffects = map[string]func(*Sacct, Given) error{
 	"json":         asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
+	"yaml":         asYAML(func(s *Sacct) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
 	"accounts":     askList(func(a *rows.AskJobs) *[]string { return &a.Accounts }),
 	"array":        on(func(s *Sacct) *bool { return &s.Array }),
 	"batch-script": on(func(s *Sacct) *bool { return &s.BatchScript }),
@@ -298,6 +302,13 @@ func ParseSelection(id string) (*rows.Selection, error) {
 	return sel, nil
 }
 
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
 // ReadSacct reads a call of sacct. The error is a *Failure.
 func ReadSacct(in Input) (*Sacct, error) {
 	s := &Sacct{Ask: &rows.AskJobs{}, Delimiter: "|"}
@@ -324,10 +335,12 @@ func ReadSacct(in Input) (*Sacct, error) {
 	}
 	if s.maxLimit != "" {
 		n, err := ParseLimit(s.maxLimit)
-		if err != nil || s.Ask.MinLimitS == 0 || n < s.Ask.MinLimitS {
-			return nil, refusal("--timelimit-max needs a --timelimit-min that is not longer, and a time")
+		if err != nil {
+			return nil, refusal("--timelimit-max: %v", err)
 		}
-		s.Ask.MaxLimitS = n
+		if s.Ask.MinLimitS != 0 { // alone it means nothing, as documented
+			s.Ask.MaxLimitS = n
+		}
 	}
 	a := s.Ask
 	if s.AllUsers {
@@ -376,6 +389,10 @@ func (s *Sacct) window(in Input) error {
 		return refusal("the end of the time asked for lies before its beginning (%s)", start.Format("2006-01-02T15:04:05"))
 	}
 	s.Ask.StartUs = start.UnixMicro()
+	if end.IsZero() && (len(s.Ask.Jobs) == 0 || s.starting) {
+		end = in.Now.Add(time.Second) // what has just been submitted is of now
+		end = latest(end, start)
+	}
 	if !end.IsZero() {
 		s.Ask.EndUs = end.UnixMicro()
 	}

@@ -289,15 +289,12 @@ func slurmVariables(environ []string) []string {
 	return out
 }
 
-// submitLine is the command line for people, cut to a length worth keeping.
+// submitLine is the words of the command line, cut to a length worth keeping. They are not quoted: Slurm does not either.
 func submitLine(args []string) string {
 	var b strings.Builder
 	b.WriteString("sbatch")
 	for _, a := range args {
 		b.WriteByte(' ')
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`;&|<>()*?[]#~") {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
 		b.WriteString(a)
 		if b.Len() > 4096 {
 			return b.String()[:4093] + "..."

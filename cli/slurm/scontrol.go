@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"slices"
 	"sort"
 	"strings"
 
@@ -17,7 +18,8 @@ var ScontrolTable = Table{Command: "scontrol", Usage: "[OPTIONS...] COMMAND [ARG
 	{"future", 'F', None, T2, 0, 0, "SCONTROL_FUTURE", "", "", ""},
 	{"help", 'h', None, T1, 0, 0, "", "help", "", "show this help"},
 	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no hidden partitions"},
-	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"json", 0, Optional, T1, 0, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"", 0, Optional, T1, 2505, 0, "SLURM_JSON", "json", "", ""},
 	{"local", 0, None, T2, 0, 0, "SCONTROL_LOCAL", "local", "", "this cluster only"},
 	{"oneliner", 'o', None, T1, 0, 0, "", "oneliner", "", "one line for each record"},
 	{"quiet", 'Q', None, T1, 0, 0, "", "quiet", "", "print errors only"},
@@ -26,13 +28,15 @@ var ScontrolTable = Table{Command: "scontrol", Usage: "[OPTIONS...] COMMAND [ARG
 	{"usage", 0, None, T2, 0, 0, "", "usage", "", "show one line of help"},
 	{"verbose", 'v', None, T1, 0, 0, "", "verbose", "", "say more"},
 	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
-	{"yaml", 0, Optional, T2, 2302, 0, "", "", "", ""},
+	{"yaml", 0, Optional, T2, 2302, 0, "", "yaml", "v0.0.42", "as YAML, for programs"},
+	{"", 0, Optional, T2, 2505, 0, "SLURM_YAML", "yaml", "", ""},
 	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
 }}
 
 // Scontrol is what a call of scontrol asks for: one command with what belongs to it.
 type Scontrol struct {
-	JSON     bool   // --json
+	JSON     bool // --json, or --yaml
+	YAML     bool
 	Print    string // not empty: print it and exit with 0
 	Verb     string // empty: commands are read from standard input; show, hold, uhold, release, requeue, requeuehold, suspend, resume, update, ping, version, completing, reconfigure, wait_job, write
 	Entity   string // of show: job, node, partition, config, hostnames, hostlist, hostlistsorted, step, licenses, reservation, …; of write: batch_script
@@ -52,6 +56,7 @@ type Scontrol struct {
 
 var scontrolEffects = map[string]func(*Scontrol, Given) error{
 	"json":     asJSON(func(s *Scontrol) (*bool, *string) { return &s.JSON, &s.Print }),
+	"yaml":     asYAML(func(s *Scontrol) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
 	"all":      func(s *Scontrol, g Given) error { s.All, s.Hide = true, false; return nil },
 	"hide":     func(s *Scontrol, g Given) error { s.All, s.Hide = false, true; return nil },
 	"clusters": word(func(s *Scontrol) *string { return &s.Clusters }),
@@ -102,6 +107,9 @@ func ReadScontrol(in Input) (*Scontrol, error) {
 	}
 	if err := s.verb(rest[0]); err != nil {
 		return nil, err
+	}
+	if s.Verb != "show" && !slices.ContainsFunc(in.Args, func(a string) bool { return strings.HasPrefix(a, "--j") || strings.HasPrefix(a, "--y") }) {
+		s.JSON, s.YAML = false, false // the environment asks for it: where there is something to show
 	}
 	args := rest[1:]
 	switch s.Verb {

@@ -21,8 +21,8 @@ var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Optio
 	{"helpstate", 0, None, T3, 0, 0, "", "helpstate", "", "show the names of states"},
 	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no hidden partitions"},
 	{"iterate", 'i', Required, T1, 0, 0, "", "iterate", "SECONDS", "again and again"},
-	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
-	{"json", 0, Optional, T1, 0, 2205, "", "", "", ""}, // of another shape then
+	{"json", 0, Optional, T1, 0, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"", 0, Optional, T1, 2505, 0, "SLURM_JSON", "json", "", ""},
 	{"list-reasons", 'R', None, T1, 0, 0, "", "list-reasons", "", "why nodes are down, drained or failing"},
 	{"local", 0, None, T2, 0, 0, "SINFO_LOCAL", "local", "", "this cluster only"},
 	{"long", 'l', None, T1, 0, 0, "", "long", "", "more columns"},
@@ -39,13 +39,15 @@ var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Optio
 	{"usage", 0, None, T1, 0, 0, "", "usage", "", "show one line of help"},
 	{"verbose", 'v', None, T1, 0, 0, "", "verbose", "", "say more"},
 	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
-	{"yaml", 0, Optional, T2, 0, 0, "", "", "", ""},
+	{"yaml", 0, Optional, T2, 0, 0, "", "yaml", "v0.0.42", "as YAML, for programs"},
+	{"", 0, Optional, T2, 2505, 0, "SLURM_YAML", "yaml", "", ""},
 	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
 }}
 
 // Sinfo is what a call of sinfo asks for.
 type Sinfo struct {
-	JSON       bool
+	JSON       bool // --json, or --yaml
+	YAML       bool
 	Print      string // not empty: print it and exit with 0
 	Nodes      string // hostlist
 	Partitions []string
@@ -73,6 +75,7 @@ var NodeStateNames = strings.Fields(`ALLOCATED BLOCKED CLOUD COMPLETING DOWN DRA
 
 var sinfoEffects = map[string]func(*Sinfo, Given) error{
 	"json":         asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
+	"yaml":         asYAML(func(s *Sinfo) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
 	"all":          func(s *Sinfo, g Given) error { s.All, s.Hide = true, false; return nil },
 	"hide":         func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
 	"clusters":     word(func(s *Sinfo) *string { return &s.Clusters }),

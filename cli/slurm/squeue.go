@@ -20,8 +20,8 @@ var SqueueTable = Table{Command: "squeue", Usage: "[OPTIONS...]", Options: []Opt
 	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no jobs in hidden partitions"},
 	{"iterate", 'i', Required, T1, 0, 0, "", "iterate", "SECONDS", "again and again"},
 	{"jobs", 'j', Next, T1, 0, 0, "", "jobs", "IDS", "these jobs"},
-	{"json", 0, Optional, T1, 2302, 0, "", "json", "v0.0.42", "as JSON, for programs"},
-	{"json", 0, Optional, T1, 0, 2205, "", "", "", ""}, // of another shape then
+	{"json", 0, Optional, T1, 0, 0, "", "json", "v0.0.42", "as JSON, for programs"},
+	{"", 0, Optional, T1, 2505, 0, "SLURM_JSON", "json", "", ""},
 	{"licenses", 'L', Required, T1, 0, 0, "SQUEUE_LICENSES", "licenses", "NAMES", "jobs that asked for these licences"},
 	{"local", 0, None, T2, 0, 0, "SQUEUE_LOCAL", "local", "", "this cluster only"},
 	{"long", 'l', None, T1, 0, 0, "", "long", "", "more columns"},
@@ -52,13 +52,15 @@ var SqueueTable = Table{Command: "squeue", Usage: "[OPTIONS...]", Options: []Opt
 	{"users", 0, Required, T3, 0, 0, "", "user", "NAMES", ""},
 	{"verbose", 'v', None, T1, 0, 0, "", "verbose", "", "say more"},
 	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
-	{"yaml", 0, Optional, T1, 0, 0, "", "", "", ""},
+	{"yaml", 0, Optional, T1, 0, 0, "", "yaml", "v0.0.42", "as YAML, for programs"},
+	{"", 0, Optional, T1, 2505, 0, "SLURM_YAML", "yaml", "", ""},
 	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
 }}
 
 // Squeue is what a call of squeue asks for.
 type Squeue struct {
-	JSON  bool
+	JSON  bool // --json, or --yaml
+	YAML  bool
 	Print string // not empty: print it and exit with 0
 
 	Jobs        []string // `8`, `8_3`, `8_[1-4]`
@@ -86,6 +88,7 @@ type Squeue struct {
 
 var squeueEffects = map[string]func(*Squeue, Given) error{
 	"json":       asJSON(func(q *Squeue) (*bool, *string) { return &q.JSON, &q.Print }),
+	"yaml":       asYAML(func(q *Squeue) (*bool, *bool, *string) { return &q.JSON, &q.YAML, &q.Print }),
 	"account":    words(func(q *Squeue) *[]string { return &q.Accounts }),
 	"all":        func(q *Squeue, g Given) error { q.All, q.Hide = true, false; return nil },
 	"hide":       func(q *Squeue, g Given) error { q.All, q.Hide = false, true; return nil },

@@ -159,6 +159,15 @@ type JSONMeta struct {
 
 // JSONTail is what stands behind the records in every answer: members, each with its key, beginning with a comma.
 func JSONTail(m JSONMeta, nowUs int64, queue bool) string {
+	return "," + strings.TrimPrefix(JSON(tail(m, nowUs, queue), 0), "{") + "\n"
+}
+
+// YAMLTail is the same as YAML.
+func YAMLTail(m JSONMeta, nowUs int64, queue bool) string {
+	return YAML(tail(m, nowUs, queue), 0) + "\n...\n"
+}
+
+func tail(m JSONMeta, nowUs int64, queue bool) object {
 	version := strings.TrimPrefix(m.Release.Version(), "slurm ")
 	parts := strings.SplitN(version, ".", 3)
 	var o object
@@ -173,5 +182,5 @@ func JSONTail(m JSONMeta, nowUs int64, queue bool) string {
 			{"slurm", object{{"version", object{{"major", parts[0]}, {"micro", parts[2]}, {"minor", parts[1]}}}, {"release", version}, {"cluster", m.Cluster}}},
 		}},
 		pair{"errors", list{}}, pair{"warnings", list{}})
-	return "," + strings.TrimPrefix(JSON(o, 0), "{") + "\n"
+	return o
 }

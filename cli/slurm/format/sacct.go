@@ -17,6 +17,7 @@ type Account struct {
 	Job     *rows.JobRow
 	Step    *rows.StepRow
 	Context *AccountContext
+	Steps   int // how many the job has
 }
 
 // AccountContext is what the rows of one answer of sacct have in common.
@@ -30,7 +31,7 @@ func Accounts(records []*rows.Record, c *AccountContext) []Account {
 	var list []Account
 	for _, r := range records {
 		if !r.GetStepsOnly() {
-			list = append(list, Account{Job: r.GetJob(), Context: c})
+			list = append(list, Account{Job: r.GetJob(), Context: c, Steps: len(r.GetSteps())})
 		}
 		for _, s := range r.GetSteps() {
 			list = append(list, Account{Job: r.GetJob(), Step: s, Context: c})
@@ -399,7 +400,7 @@ type peak func(*rows.StepRow) *rows.Peak
 func (p peak) value(print func(Account, uint64) string) func(Account) string {
 	return stepOnly(func(a Account) string {
 		v := p(a.Step)
-		if v == nil {
+		if v == nil || !a.measured() {
 			return ""
 		}
 		return print(a, v.GetValue())
@@ -407,13 +408,18 @@ func (p peak) value(print func(Account, uint64) string) func(Account) string {
 }
 
 func (p peak) node() func(Account) string {
-	return stepOnly(func(a Account) string { return p(a.Step).GetNode() })
+	return stepOnly(func(a Account) string {
+		if !a.measured() {
+			return ""
+		}
+		return p(a.Step).GetNode()
+	})
 }
 
 func (p peak) task() func(Account) string {
 	return stepOnly(func(a Account) string {
 		v := p(a.Step)
-		if v == nil {
+		if v == nil || !a.measured() {
 			return ""
 		}
 		return u32(v.GetTask())
@@ -434,10 +440,23 @@ func plainCount(_ Account, n uint64) string { return strconv.FormatUint(n, 10) }
 
 func longCPU(_ Account, us uint64) string { return Long(int64(us / 1e6)) }
 
+// sampled is how often releases of before 23.02 looked at the usage of a step, at the least, in seconds: of a shorter one nothing was
+// known.
+const sampled = 5
+
+// measured says whether anything is known of what the step used.
+func (a Account) measured() bool {
+	s := a.Step
+	if s == nil || s.GetMaxRssKib() == nil && s.GetSamples() == 0 {
+		return false
+	}
+	return a.Context.Release >= 2302 || a.elapsed() >= sampled
+}
+
 // measured makes a field of a sum that is shown only if anything was measured.
 func measured(get func(*rows.StepRow) uint64, print func(Account, uint64) string) func(Account) string {
 	return stepOnly(func(a Account) string {
-		if a.Step.GetMaxRssKib() == nil && a.Step.GetSamples() == 0 {
+		if !a.measured() {
 			return ""
 		}
 		return print(a, get(a.Step))
@@ -463,7 +482,7 @@ func usageText(cpu, readBytes, memKib, pages, vmKib uint64) string {
 
 func usage(get func(*rows.StepRow) string) func(Account) string {
 	return stepOnly(func(a Account) string {
-		if a.Step.GetMaxRssKib() == nil && a.Step.GetSamples() == 0 {
+		if !a.measured() {
 			return "energy=0"
 		}
 		return get(a.Step)
@@ -474,6 +493,9 @@ func usage(get func(*rows.StepRow) string) func(Account) string {
 func usageAt(get func(*rows.Peak) string) func(Account) string {
 	return stepOnly(func(a Account) string {
 		s := a.Step
+		if !a.measured() {
+			return ""
+		}
 		var terms []string
 		for _, p := range []struct {
 			name string

@@ -89,8 +89,8 @@ var AccountFields = []AccountField{
 	{"Cluster", 10, 0, 0, func(a Account) string { return a.Context.Cluster }},
 	{"Comment", 14, 0, 0, jobOnly((*rows.JobRow).GetComment)},
 	{"Constraints", 19, 0, 0, jobOnly((*rows.JobRow).GetConstraint)},
-	{"ConsumedEnergy", 14, 0, 0, func(Account) string { return "0" }},
-	{"ConsumedEnergyRaw", 17, 0, 0, func(Account) string { return "0" }},
+	{"ConsumedEnergy", 14, 0, 0, energy},
+	{"ConsumedEnergyRaw", 17, 0, 0, energy},
 	{"Container", 19, 0, 0, nothing},
 	{"CPUTime", 10, 0, 0, func(a Account) string { return Long(a.elapsed() * int64(a.cpus())) }},
 	{"CPUTimeRAW", 10, 0, 0, func(a Account) string { return fmt.Sprint(a.elapsed() * int64(a.cpus())) }},
@@ -177,7 +177,7 @@ var AccountFields = []AccountField{
 	{"QOS", 10, 0, 0, jobOnly((*rows.JobRow).GetQos)},
 	{"QOSRAW", 6, 0, 0, jobOnly(func(*rows.JobRow) string { return "0" })},
 	{"QOSREQ", 10, 2405, 0, jobOnly((*rows.JobRow).GetQos)},
-	{"Reason", 22, 0, 0, jobOnly(func(j *rows.JobRow) string { return j.GetWaitReason().Word() })}, // why it waited, not why it ended
+	{"Reason", 22, 0, 0, jobOnly(waitReason)},
 	{"ReqCPUFreq", 10, 0, 0, reqFreq},
 	{"ReqCPUFreqGov", 13, 0, 0, reqFreq},
 	{"ReqCPUFreqMax", 13, 0, 0, reqFreq},
@@ -280,8 +280,26 @@ var AccountFields = []AccountField{
 	{"WorkDir", 20, 0, 0, jobOnly((*rows.JobRow).GetWorkDir)},
 }
 
+// energy is never measured. Of a job with one step Slurm leaves it to the step.
+func energy(a Account) string {
+	if a.Step == nil && a.Steps <= 1 {
+		return ""
+	}
+	return "0"
+}
+
+// waitReason is why a job waited, not why it ended; that it was held is not kept.
+func waitReason(j *rows.JobRow) string {
+	switch r := j.GetWaitReason(); r {
+	case events.Reason_JOB_HELD_USER, events.Reason_JOB_HELD_ADMIN:
+		return events.Reason_NONE.Word()
+	default:
+		return r.Word()
+	}
+}
+
 func outMax(a Account) string {
-	if a.Step.GetMaxWrite() == nil {
+	if a.Step.GetMaxWrite() == nil || !a.measured() {
 		return ""
 	}
 	return fmt.Sprintf("energy=0,fs/disk=%d", a.Step.GetMaxWrite().GetValue())
@@ -289,7 +307,7 @@ func outMax(a Account) string {
 
 // usageMax is peaks. The least of each is not kept apart: with one task a node they are the same.
 func usageMax(a Account) string {
-	if a.Step.GetMaxRssKib() == nil {
+	if a.Step.GetMaxRssKib() == nil || !a.measured() {
 		return ""
 	}
 	return usage(func(s *rows.StepRow) string {
