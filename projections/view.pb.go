@@ -103,6 +103,7 @@ type Ask struct {
 	//	*Ask_Why
 	//	*Ask_Wait
 	//	*Ask_Policy
+	//	*Ask_Test
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -240,6 +241,15 @@ func (x *Ask) GetPolicy() *AskPolicy {
 	return nil
 }
 
+func (x *Ask) GetTest() *AskTest {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Test); ok {
+			return x.Test
+		}
+	}
+	return nil
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -280,6 +290,10 @@ type Ask_Policy struct {
 	Policy *AskPolicy `protobuf:"bytes,11,opt,name=policy,proto3,oneof"`
 }
 
+type Ask_Test struct {
+	Test *AskTest `protobuf:"bytes,20,opt,name=test,proto3,oneof"`
+}
+
 func (*Ask_Jobs) isAsk_What() {}
 
 func (*Ask_Nodes) isAsk_What() {}
@@ -298,6 +312,8 @@ func (*Ask_Wait) isAsk_What() {}
 
 func (*Ask_Policy) isAsk_What() {}
 
+func (*Ask_Test) isAsk_What() {}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // the state this is current to
@@ -314,6 +330,7 @@ type Answer struct {
 	//	*Answer_Why
 	//	*Answer_Wait
 	//	*Answer_Policy
+	//	*Answer_Test
 	What          isAnswer_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,6 +475,15 @@ func (x *Answer) GetPolicy() *AnswerPolicy {
 	return nil
 }
 
+func (x *Answer) GetTest() *AnswerTest {
+	if x != nil {
+		if x, ok := x.What.(*Answer_Test); ok {
+			return x.Test
+		}
+	}
+	return nil
+}
+
 type isAnswer_What interface {
 	isAnswer_What()
 }
@@ -498,6 +524,10 @@ type Answer_Policy struct {
 	Policy *AnswerPolicy `protobuf:"bytes,12,opt,name=policy,proto3,oneof"`
 }
 
+type Answer_Test struct {
+	Test *AnswerTest `protobuf:"bytes,20,opt,name=test,proto3,oneof"`
+}
+
 func (*Answer_Jobs) isAnswer_What() {}
 
 func (*Answer_Nodes) isAnswer_What() {}
@@ -515,6 +545,153 @@ func (*Answer_Why) isAnswer_What() {}
 func (*Answer_Wait) isAnswer_What() {}
 
 func (*Answer_Policy) isAnswer_What() {}
+
+func (*Answer_Test) isAnswer_What() {}
+
+// AskTest: what would become of a submission.
+type AskTest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Author        *events.Author         `protobuf:"bytes,1,opt,name=author,proto3" json:"author,omitempty"` // set by the agent
+	Spec          *events.JobSpec        `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTest) Reset() {
+	*x = AskTest{}
+	mi := &file_projections_view_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTest) ProtoMessage() {}
+
+func (x *AskTest) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTest.ProtoReflect.Descriptor instead.
+func (*AskTest) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AskTest) GetAuthor() *events.Author {
+	if x != nil {
+		return x.Author
+	}
+	return nil
+}
+
+func (x *AskTest) GetSpec() *events.JobSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+type AnswerTest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          events.Code            `protobuf:"varint,1,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"` // not OK: it would be refused, text says why
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Job           uint32                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`                        // the id it might get
+	StartUs       int64                  `protobuf:"varint,4,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"` // when it could start at the earliest
+	Nodes         string                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`                     // hostlist
+	Cpus          uint32                 `protobuf:"varint,6,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	Partition     string                 `protobuf:"bytes,7,opt,name=partition,proto3" json:"partition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerTest) Reset() {
+	*x = AnswerTest{}
+	mi := &file_projections_view_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerTest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerTest) ProtoMessage() {}
+
+func (x *AnswerTest) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerTest.ProtoReflect.Descriptor instead.
+func (*AnswerTest) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AnswerTest) GetCode() events.Code {
+	if x != nil {
+		return x.Code
+	}
+	return events.Code(0)
+}
+
+func (x *AnswerTest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *AnswerTest) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *AnswerTest) GetStartUs() int64 {
+	if x != nil {
+		return x.StartUs
+	}
+	return 0
+}
+
+func (x *AnswerTest) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
+func (x *AnswerTest) GetCpus() uint32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *AnswerTest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
 
 // AskJobs: which rows of the queue. Empty fields do not restrict.
 type AskJobs struct {
@@ -535,7 +712,7 @@ type AskJobs struct {
 
 func (x *AskJobs) Reset() {
 	*x = AskJobs{}
-	mi := &file_projections_view_proto_msgTypes[2]
+	mi := &file_projections_view_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +724,7 @@ func (x *AskJobs) String() string {
 func (*AskJobs) ProtoMessage() {}
 
 func (x *AskJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[2]
+	mi := &file_projections_view_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +737,7 @@ func (x *AskJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskJobs.ProtoReflect.Descriptor instead.
 func (*AskJobs) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{2}
+	return file_projections_view_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AskJobs) GetIds() []uint32 {
@@ -643,7 +820,7 @@ type AnswerJobs struct {
 
 func (x *AnswerJobs) Reset() {
 	*x = AnswerJobs{}
-	mi := &file_projections_view_proto_msgTypes[3]
+	mi := &file_projections_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +832,7 @@ func (x *AnswerJobs) String() string {
 func (*AnswerJobs) ProtoMessage() {}
 
 func (x *AnswerJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[3]
+	mi := &file_projections_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +845,7 @@ func (x *AnswerJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerJobs.ProtoReflect.Descriptor instead.
 func (*AnswerJobs) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{3}
+	return file_projections_view_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AnswerJobs) GetJobs() []*JobView {
@@ -697,7 +874,7 @@ type JobView struct {
 
 func (x *JobView) Reset() {
 	*x = JobView{}
-	mi := &file_projections_view_proto_msgTypes[4]
+	mi := &file_projections_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +886,7 @@ func (x *JobView) String() string {
 func (*JobView) ProtoMessage() {}
 
 func (x *JobView) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[4]
+	mi := &file_projections_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +899,7 @@ func (x *JobView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobView.ProtoReflect.Descriptor instead.
 func (*JobView) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{4}
+	return file_projections_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JobView) GetJob() *Job {
@@ -762,7 +939,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_projections_view_proto_msgTypes[5]
+	mi := &file_projections_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +951,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[5]
+	mi := &file_projections_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +964,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{5}
+	return file_projections_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Outcome) GetJob() uint32 {
@@ -851,7 +1028,7 @@ type Blocker struct {
 
 func (x *Blocker) Reset() {
 	*x = Blocker{}
-	mi := &file_projections_view_proto_msgTypes[6]
+	mi := &file_projections_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1040,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[6]
+	mi := &file_projections_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1053,7 @@ func (x *Blocker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{6}
+	return file_projections_view_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Blocker) GetReason() events.Reason {
@@ -920,7 +1097,7 @@ type Outcomes struct {
 
 func (x *Outcomes) Reset() {
 	*x = Outcomes{}
-	mi := &file_projections_view_proto_msgTypes[7]
+	mi := &file_projections_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1109,7 @@ func (x *Outcomes) String() string {
 func (*Outcomes) ProtoMessage() {}
 
 func (x *Outcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[7]
+	mi := &file_projections_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1122,7 @@ func (x *Outcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcomes.ProtoReflect.Descriptor instead.
 func (*Outcomes) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{7}
+	return file_projections_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Outcomes) GetBasis() uint64 {
@@ -992,7 +1169,7 @@ type AskNodes struct {
 
 func (x *AskNodes) Reset() {
 	*x = AskNodes{}
-	mi := &file_projections_view_proto_msgTypes[8]
+	mi := &file_projections_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1181,7 @@ func (x *AskNodes) String() string {
 func (*AskNodes) ProtoMessage() {}
 
 func (x *AskNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[8]
+	mi := &file_projections_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1194,7 @@ func (x *AskNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskNodes.ProtoReflect.Descriptor instead.
 func (*AskNodes) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{8}
+	return file_projections_view_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AskNodes) GetNames() string {
@@ -1039,7 +1216,7 @@ type AnswerNodes struct {
 
 func (x *AnswerNodes) Reset() {
 	*x = AnswerNodes{}
-	mi := &file_projections_view_proto_msgTypes[9]
+	mi := &file_projections_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1228,7 @@ func (x *AnswerNodes) String() string {
 func (*AnswerNodes) ProtoMessage() {}
 
 func (x *AnswerNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[9]
+	mi := &file_projections_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1241,7 @@ func (x *AnswerNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerNodes.ProtoReflect.Descriptor instead.
 func (*AnswerNodes) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{9}
+	return file_projections_view_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AnswerNodes) GetNodes() []*Node {
@@ -1106,7 +1283,7 @@ type NodeNow struct {
 
 func (x *NodeNow) Reset() {
 	*x = NodeNow{}
-	mi := &file_projections_view_proto_msgTypes[10]
+	mi := &file_projections_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1295,7 @@ func (x *NodeNow) String() string {
 func (*NodeNow) ProtoMessage() {}
 
 func (x *NodeNow) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[10]
+	mi := &file_projections_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1308,7 @@ func (x *NodeNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeNow.ProtoReflect.Descriptor instead.
 func (*NodeNow) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{10}
+	return file_projections_view_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeNow) GetName() string {
@@ -1163,7 +1340,7 @@ type AskConfig struct {
 
 func (x *AskConfig) Reset() {
 	*x = AskConfig{}
-	mi := &file_projections_view_proto_msgTypes[11]
+	mi := &file_projections_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1352,7 @@ func (x *AskConfig) String() string {
 func (*AskConfig) ProtoMessage() {}
 
 func (x *AskConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[11]
+	mi := &file_projections_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1365,7 @@ func (x *AskConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskConfig.ProtoReflect.Descriptor instead.
 func (*AskConfig) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{11}
+	return file_projections_view_proto_rawDescGZIP(), []int{13}
 }
 
 type AnswerConfig struct {
@@ -1204,7 +1381,7 @@ type AnswerConfig struct {
 
 func (x *AnswerConfig) Reset() {
 	*x = AnswerConfig{}
-	mi := &file_projections_view_proto_msgTypes[12]
+	mi := &file_projections_view_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1393,7 @@ func (x *AnswerConfig) String() string {
 func (*AnswerConfig) ProtoMessage() {}
 
 func (x *AnswerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[12]
+	mi := &file_projections_view_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1406,7 @@ func (x *AnswerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerConfig.ProtoReflect.Descriptor instead.
 func (*AnswerConfig) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{12}
+	return file_projections_view_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AnswerConfig) GetConfig() *events.Config {
@@ -1278,7 +1455,7 @@ type AskVerdicts struct {
 
 func (x *AskVerdicts) Reset() {
 	*x = AskVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[13]
+	mi := &file_projections_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1467,7 @@ func (x *AskVerdicts) String() string {
 func (*AskVerdicts) ProtoMessage() {}
 
 func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[13]
+	mi := &file_projections_view_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1480,7 @@ func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskVerdicts.ProtoReflect.Descriptor instead.
 func (*AskVerdicts) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{13}
+	return file_projections_view_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AskVerdicts) GetSeq() uint64 {
@@ -1338,7 +1515,7 @@ type AnswerVerdicts struct {
 
 func (x *AnswerVerdicts) Reset() {
 	*x = AnswerVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[14]
+	mi := &file_projections_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1527,7 @@ func (x *AnswerVerdicts) String() string {
 func (*AnswerVerdicts) ProtoMessage() {}
 
 func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[14]
+	mi := &file_projections_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1540,7 @@ func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerVerdicts.ProtoReflect.Descriptor instead.
 func (*AnswerVerdicts) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{14}
+	return file_projections_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AnswerVerdicts) GetVerdicts() []*IntentVerdict {
@@ -1398,7 +1575,7 @@ type AskNode struct {
 
 func (x *AskNode) Reset() {
 	*x = AskNode{}
-	mi := &file_projections_view_proto_msgTypes[15]
+	mi := &file_projections_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1587,7 @@ func (x *AskNode) String() string {
 func (*AskNode) ProtoMessage() {}
 
 func (x *AskNode) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[15]
+	mi := &file_projections_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1600,7 @@ func (x *AskNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskNode.ProtoReflect.Descriptor instead.
 func (*AskNode) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{15}
+	return file_projections_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AskNode) GetName() string {
@@ -1453,7 +1630,7 @@ type AnswerNode struct {
 
 func (x *AnswerNode) Reset() {
 	*x = AnswerNode{}
-	mi := &file_projections_view_proto_msgTypes[16]
+	mi := &file_projections_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1642,7 @@ func (x *AnswerNode) String() string {
 func (*AnswerNode) ProtoMessage() {}
 
 func (x *AnswerNode) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[16]
+	mi := &file_projections_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1655,7 @@ func (x *AnswerNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerNode.ProtoReflect.Descriptor instead.
 func (*AnswerNode) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{16}
+	return file_projections_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AnswerNode) GetNode() *Node {
@@ -1526,7 +1703,7 @@ type NodeRun struct {
 
 func (x *NodeRun) Reset() {
 	*x = NodeRun{}
-	mi := &file_projections_view_proto_msgTypes[17]
+	mi := &file_projections_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1715,7 @@ func (x *NodeRun) String() string {
 func (*NodeRun) ProtoMessage() {}
 
 func (x *NodeRun) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[17]
+	mi := &file_projections_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1728,7 @@ func (x *NodeRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRun.ProtoReflect.Descriptor instead.
 func (*NodeRun) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{17}
+	return file_projections_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeRun) GetJob() *Job {
@@ -1577,7 +1754,7 @@ type AskStatus struct {
 
 func (x *AskStatus) Reset() {
 	*x = AskStatus{}
-	mi := &file_projections_view_proto_msgTypes[18]
+	mi := &file_projections_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1766,7 @@ func (x *AskStatus) String() string {
 func (*AskStatus) ProtoMessage() {}
 
 func (x *AskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[18]
+	mi := &file_projections_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1779,7 @@ func (x *AskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskStatus.ProtoReflect.Descriptor instead.
 func (*AskStatus) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{18}
+	return file_projections_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AskStatus) GetWantHash() bool {
@@ -1635,7 +1812,7 @@ type AnswerStatus struct {
 
 func (x *AnswerStatus) Reset() {
 	*x = AnswerStatus{}
-	mi := &file_projections_view_proto_msgTypes[19]
+	mi := &file_projections_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1824,7 @@ func (x *AnswerStatus) String() string {
 func (*AnswerStatus) ProtoMessage() {}
 
 func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[19]
+	mi := &file_projections_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1837,7 @@ func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerStatus.ProtoReflect.Descriptor instead.
 func (*AnswerStatus) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{19}
+	return file_projections_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AnswerStatus) GetTerm() *TermState {
@@ -1778,7 +1955,7 @@ type AskWhy struct {
 
 func (x *AskWhy) Reset() {
 	*x = AskWhy{}
-	mi := &file_projections_view_proto_msgTypes[20]
+	mi := &file_projections_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1967,7 @@ func (x *AskWhy) String() string {
 func (*AskWhy) ProtoMessage() {}
 
 func (x *AskWhy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[20]
+	mi := &file_projections_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1980,7 @@ func (x *AskWhy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWhy.ProtoReflect.Descriptor instead.
 func (*AskWhy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{20}
+	return file_projections_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AskWhy) GetJob() uint32 {
@@ -1832,7 +2009,7 @@ type AnswerWhy struct {
 
 func (x *AnswerWhy) Reset() {
 	*x = AnswerWhy{}
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2021,7 @@ func (x *AnswerWhy) String() string {
 func (*AnswerWhy) ProtoMessage() {}
 
 func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2034,7 @@ func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWhy.ProtoReflect.Descriptor instead.
 func (*AnswerWhy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{21}
+	return file_projections_view_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AnswerWhy) GetJob() *JobView {
@@ -1900,7 +2077,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2089,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2102,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{22}
+	return file_projections_view_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Explanation) GetStartsNow() string {
@@ -1959,7 +2136,7 @@ type PartitionStanding struct {
 
 func (x *PartitionStanding) Reset() {
 	*x = PartitionStanding{}
-	mi := &file_projections_view_proto_msgTypes[23]
+	mi := &file_projections_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2148,7 @@ func (x *PartitionStanding) String() string {
 func (*PartitionStanding) ProtoMessage() {}
 
 func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[23]
+	mi := &file_projections_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2161,7 @@ func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionStanding.ProtoReflect.Descriptor instead.
 func (*PartitionStanding) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{23}
+	return file_projections_view_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PartitionStanding) GetPartition() string {
@@ -2014,7 +2191,7 @@ type NodeStanding struct {
 
 func (x *NodeStanding) Reset() {
 	*x = NodeStanding{}
-	mi := &file_projections_view_proto_msgTypes[24]
+	mi := &file_projections_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2203,7 @@ func (x *NodeStanding) String() string {
 func (*NodeStanding) ProtoMessage() {}
 
 func (x *NodeStanding) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[24]
+	mi := &file_projections_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2216,7 @@ func (x *NodeStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStanding.ProtoReflect.Descriptor instead.
 func (*NodeStanding) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{24}
+	return file_projections_view_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodeStanding) GetWhat() string {
@@ -2087,7 +2264,7 @@ type Remedy struct {
 
 func (x *Remedy) Reset() {
 	*x = Remedy{}
-	mi := &file_projections_view_proto_msgTypes[25]
+	mi := &file_projections_view_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2276,7 @@ func (x *Remedy) String() string {
 func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[25]
+	mi := &file_projections_view_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2289,7 @@ func (x *Remedy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{25}
+	return file_projections_view_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Remedy) GetChange() string {
@@ -2140,7 +2317,7 @@ type AskWait struct {
 
 func (x *AskWait) Reset() {
 	*x = AskWait{}
-	mi := &file_projections_view_proto_msgTypes[26]
+	mi := &file_projections_view_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2329,7 @@ func (x *AskWait) String() string {
 func (*AskWait) ProtoMessage() {}
 
 func (x *AskWait) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[26]
+	mi := &file_projections_view_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2342,7 @@ func (x *AskWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWait.ProtoReflect.Descriptor instead.
 func (*AskWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{26}
+	return file_projections_view_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AskWait) GetIds() []uint32 {
@@ -2194,7 +2371,7 @@ type AnswerWait struct {
 
 func (x *AnswerWait) Reset() {
 	*x = AnswerWait{}
-	mi := &file_projections_view_proto_msgTypes[27]
+	mi := &file_projections_view_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2383,7 @@ func (x *AnswerWait) String() string {
 func (*AnswerWait) ProtoMessage() {}
 
 func (x *AnswerWait) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[27]
+	mi := &file_projections_view_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2396,7 @@ func (x *AnswerWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWait.ProtoReflect.Descriptor instead.
 func (*AnswerWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{27}
+	return file_projections_view_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AnswerWait) GetEnded() []*Job {
@@ -2261,7 +2438,7 @@ type AskPolicy struct {
 
 func (x *AskPolicy) Reset() {
 	*x = AskPolicy{}
-	mi := &file_projections_view_proto_msgTypes[28]
+	mi := &file_projections_view_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2450,7 @@ func (x *AskPolicy) String() string {
 func (*AskPolicy) ProtoMessage() {}
 
 func (x *AskPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[28]
+	mi := &file_projections_view_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2463,7 @@ func (x *AskPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPolicy.ProtoReflect.Descriptor instead.
 func (*AskPolicy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{28}
+	return file_projections_view_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AskPolicy) GetParts() []PolicyPart {
@@ -2314,7 +2491,7 @@ type AnswerPolicy struct {
 
 func (x *AnswerPolicy) Reset() {
 	*x = AnswerPolicy{}
-	mi := &file_projections_view_proto_msgTypes[29]
+	mi := &file_projections_view_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2503,7 @@ func (x *AnswerPolicy) String() string {
 func (*AnswerPolicy) ProtoMessage() {}
 
 func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_view_proto_msgTypes[29]
+	mi := &file_projections_view_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2516,7 @@ func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerPolicy.ProtoReflect.Descriptor instead.
 func (*AnswerPolicy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{29}
+	return file_projections_view_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AnswerPolicy) GetPolicy() *PolicyState {
@@ -2367,7 +2544,7 @@ var File_projections_view_proto protoreflect.FileDescriptor
 
 const file_projections_view_proto_rawDesc = "" +
 	"\n" +
-	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\x9c\x04\n" +
+	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\xce\x04\n" +
 	"\x03Ask\x12\x1b\n" +
 	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x120\n" +
@@ -2380,8 +2557,9 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x03why\x18\t \x01(\v2\x19.stint.projections.AskWhyH\x00R\x03why\x120\n" +
 	"\x04wait\x18\n" +
 	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04wait\x126\n" +
-	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policyB\x06\n" +
-	"\x04what\"\xca\x04\n" +
+	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policy\x120\n" +
+	"\x04test\x18\x14 \x01(\v2\x1a.stint.projections.AskTestH\x00R\x04testB\x06\n" +
+	"\x04what\"\xff\x04\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06now_us\x18\x02 \x01(\x03R\x05nowUs\x12\x14\n" +
@@ -2395,8 +2573,21 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x03why\x18\n" +
 	" \x01(\v2\x1c.stint.projections.AnswerWhyH\x00R\x03why\x123\n" +
 	"\x04wait\x18\v \x01(\v2\x1d.stint.projections.AnswerWaitH\x00R\x04wait\x129\n" +
-	"\x06policy\x18\f \x01(\v2\x1f.stint.projections.AnswerPolicyH\x00R\x06policyB\x06\n" +
-	"\x04what\"\x8e\x02\n" +
+	"\x06policy\x18\f \x01(\v2\x1f.stint.projections.AnswerPolicyH\x00R\x06policy\x123\n" +
+	"\x04test\x18\x14 \x01(\v2\x1d.stint.projections.AnswerTestH\x00R\x04testB\x06\n" +
+	"\x04what\"b\n" +
+	"\aAskTest\x12,\n" +
+	"\x06author\x18\x01 \x01(\v2\x14.stint.events.AuthorR\x06author\x12)\n" +
+	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\"\xbd\x01\n" +
+	"\n" +
+	"AnswerTest\x12&\n" +
+	"\x04code\x18\x01 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\rR\x03job\x12\x19\n" +
+	"\bstart_us\x18\x04 \x01(\x03R\astartUs\x12\x14\n" +
+	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x12\n" +
+	"\x04cpus\x18\x06 \x01(\rR\x04cpus\x12\x1c\n" +
+	"\tpartition\x18\a \x01(\tR\tpartition\"\x8e\x02\n" +
 	"\aAskJobs\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x1e\n" +
@@ -2575,108 +2766,118 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_projections_view_proto_goTypes = []any{
 	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
 	(*Ask)(nil),                 // 1: stint.projections.Ask
 	(*Answer)(nil),              // 2: stint.projections.Answer
-	(*AskJobs)(nil),             // 3: stint.projections.AskJobs
-	(*AnswerJobs)(nil),          // 4: stint.projections.AnswerJobs
-	(*JobView)(nil),             // 5: stint.projections.JobView
-	(*Outcome)(nil),             // 6: stint.projections.Outcome
-	(*Blocker)(nil),             // 7: stint.projections.Blocker
-	(*Outcomes)(nil),            // 8: stint.projections.Outcomes
-	(*AskNodes)(nil),            // 9: stint.projections.AskNodes
-	(*AnswerNodes)(nil),         // 10: stint.projections.AnswerNodes
-	(*NodeNow)(nil),             // 11: stint.projections.NodeNow
-	(*AskConfig)(nil),           // 12: stint.projections.AskConfig
-	(*AnswerConfig)(nil),        // 13: stint.projections.AnswerConfig
-	(*AskVerdicts)(nil),         // 14: stint.projections.AskVerdicts
-	(*AnswerVerdicts)(nil),      // 15: stint.projections.AnswerVerdicts
-	(*AskNode)(nil),             // 16: stint.projections.AskNode
-	(*AnswerNode)(nil),          // 17: stint.projections.AnswerNode
-	(*NodeRun)(nil),             // 18: stint.projections.NodeRun
-	(*AskStatus)(nil),           // 19: stint.projections.AskStatus
-	(*AnswerStatus)(nil),        // 20: stint.projections.AnswerStatus
-	(*AskWhy)(nil),              // 21: stint.projections.AskWhy
-	(*AnswerWhy)(nil),           // 22: stint.projections.AnswerWhy
-	(*Explanation)(nil),         // 23: stint.projections.Explanation
-	(*PartitionStanding)(nil),   // 24: stint.projections.PartitionStanding
-	(*NodeStanding)(nil),        // 25: stint.projections.NodeStanding
-	(*Remedy)(nil),              // 26: stint.projections.Remedy
-	(*AskWait)(nil),             // 27: stint.projections.AskWait
-	(*AnswerWait)(nil),          // 28: stint.projections.AnswerWait
-	(*AskPolicy)(nil),           // 29: stint.projections.AskPolicy
-	(*AnswerPolicy)(nil),        // 30: stint.projections.AnswerPolicy
-	(events.JobState)(0),        // 31: stint.events.JobState
-	(*Job)(nil),                 // 32: stint.projections.Job
-	(*Array)(nil),               // 33: stint.projections.Array
-	(events.Reason)(0),          // 34: stint.events.Reason
-	(*Node)(nil),                // 35: stint.projections.Node
-	(*events.PartitionDef)(nil), // 36: stint.events.PartitionDef
-	(*events.Config)(nil),       // 37: stint.events.Config
-	(*IntentVerdict)(nil),       // 38: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 39: stint.projections.TermState
-	(*VoidCount)(nil),           // 40: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 41: stint.projections.PolicyState
+	(*AskTest)(nil),             // 3: stint.projections.AskTest
+	(*AnswerTest)(nil),          // 4: stint.projections.AnswerTest
+	(*AskJobs)(nil),             // 5: stint.projections.AskJobs
+	(*AnswerJobs)(nil),          // 6: stint.projections.AnswerJobs
+	(*JobView)(nil),             // 7: stint.projections.JobView
+	(*Outcome)(nil),             // 8: stint.projections.Outcome
+	(*Blocker)(nil),             // 9: stint.projections.Blocker
+	(*Outcomes)(nil),            // 10: stint.projections.Outcomes
+	(*AskNodes)(nil),            // 11: stint.projections.AskNodes
+	(*AnswerNodes)(nil),         // 12: stint.projections.AnswerNodes
+	(*NodeNow)(nil),             // 13: stint.projections.NodeNow
+	(*AskConfig)(nil),           // 14: stint.projections.AskConfig
+	(*AnswerConfig)(nil),        // 15: stint.projections.AnswerConfig
+	(*AskVerdicts)(nil),         // 16: stint.projections.AskVerdicts
+	(*AnswerVerdicts)(nil),      // 17: stint.projections.AnswerVerdicts
+	(*AskNode)(nil),             // 18: stint.projections.AskNode
+	(*AnswerNode)(nil),          // 19: stint.projections.AnswerNode
+	(*NodeRun)(nil),             // 20: stint.projections.NodeRun
+	(*AskStatus)(nil),           // 21: stint.projections.AskStatus
+	(*AnswerStatus)(nil),        // 22: stint.projections.AnswerStatus
+	(*AskWhy)(nil),              // 23: stint.projections.AskWhy
+	(*AnswerWhy)(nil),           // 24: stint.projections.AnswerWhy
+	(*Explanation)(nil),         // 25: stint.projections.Explanation
+	(*PartitionStanding)(nil),   // 26: stint.projections.PartitionStanding
+	(*NodeStanding)(nil),        // 27: stint.projections.NodeStanding
+	(*Remedy)(nil),              // 28: stint.projections.Remedy
+	(*AskWait)(nil),             // 29: stint.projections.AskWait
+	(*AnswerWait)(nil),          // 30: stint.projections.AnswerWait
+	(*AskPolicy)(nil),           // 31: stint.projections.AskPolicy
+	(*AnswerPolicy)(nil),        // 32: stint.projections.AnswerPolicy
+	(*events.Author)(nil),       // 33: stint.events.Author
+	(*events.JobSpec)(nil),      // 34: stint.events.JobSpec
+	(events.Code)(0),            // 35: stint.events.Code
+	(events.JobState)(0),        // 36: stint.events.JobState
+	(*Job)(nil),                 // 37: stint.projections.Job
+	(*Array)(nil),               // 38: stint.projections.Array
+	(events.Reason)(0),          // 39: stint.events.Reason
+	(*Node)(nil),                // 40: stint.projections.Node
+	(*events.PartitionDef)(nil), // 41: stint.events.PartitionDef
+	(*events.Config)(nil),       // 42: stint.events.Config
+	(*IntentVerdict)(nil),       // 43: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 44: stint.projections.TermState
+	(*VoidCount)(nil),           // 45: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 46: stint.projections.PolicyState
 }
 var file_projections_view_proto_depIdxs = []int32{
-	3,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
-	9,  // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
-	12, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
-	14, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
-	16, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
-	19, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
-	21, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
-	27, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
-	29, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
-	4,  // 9: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
-	10, // 10: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
-	13, // 11: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	15, // 12: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	17, // 13: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	20, // 14: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	22, // 15: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	28, // 16: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	30, // 17: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
-	31, // 18: stint.projections.AskJobs.states:type_name -> stint.events.JobState
-	5,  // 19: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	32, // 20: stint.projections.JobView.job:type_name -> stint.projections.Job
-	6,  // 21: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	33, // 22: stint.projections.JobView.array:type_name -> stint.projections.Array
-	34, // 23: stint.projections.Outcome.reason:type_name -> stint.events.Reason
-	7,  // 24: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	34, // 25: stint.projections.Blocker.reason:type_name -> stint.events.Reason
-	6,  // 26: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	35, // 27: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	36, // 28: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	37, // 29: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	11, // 30: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	37, // 31: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	38, // 32: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	35, // 33: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	18, // 34: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	37, // 35: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	32, // 36: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	33, // 37: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	39, // 38: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	40, // 39: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	5,  // 40: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	5,  // 41: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	23, // 42: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	24, // 43: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	26, // 44: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	25, // 45: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	32, // 46: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	33, // 47: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	0,  // 48: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	41, // 49: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	37, // 50: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
+	11, // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
+	14, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
+	16, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
+	18, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
+	21, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
+	23, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
+	29, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
+	31, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
+	3,  // 9: stint.projections.Ask.test:type_name -> stint.projections.AskTest
+	6,  // 10: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
+	12, // 11: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
+	15, // 12: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
+	17, // 13: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
+	19, // 14: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
+	22, // 15: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
+	24, // 16: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
+	30, // 17: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	32, // 18: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
+	4,  // 19: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
+	33, // 20: stint.projections.AskTest.author:type_name -> stint.events.Author
+	34, // 21: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
+	35, // 22: stint.projections.AnswerTest.code:type_name -> stint.events.Code
+	36, // 23: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	7,  // 24: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
+	37, // 25: stint.projections.JobView.job:type_name -> stint.projections.Job
+	8,  // 26: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
+	38, // 27: stint.projections.JobView.array:type_name -> stint.projections.Array
+	39, // 28: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	9,  // 29: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
+	39, // 30: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	8,  // 31: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
+	40, // 32: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	41, // 33: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	42, // 34: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	13, // 35: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
+	42, // 36: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	43, // 37: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	40, // 38: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	20, // 39: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	42, // 40: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	37, // 41: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	38, // 42: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	44, // 43: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	45, // 44: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 45: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 46: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	25, // 47: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	26, // 48: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	28, // 49: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	27, // 50: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	37, // 51: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	38, // 52: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	0,  // 53: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	46, // 54: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	42, // 55: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }
@@ -2695,6 +2896,7 @@ func file_projections_view_proto_init() {
 		(*Ask_Why)(nil),
 		(*Ask_Wait)(nil),
 		(*Ask_Policy)(nil),
+		(*Ask_Test)(nil),
 	}
 	file_projections_view_proto_msgTypes[1].OneofWrappers = []any{
 		(*Answer_Jobs)(nil),
@@ -2706,6 +2908,7 @@ func file_projections_view_proto_init() {
 		(*Answer_Why)(nil),
 		(*Answer_Wait)(nil),
 		(*Answer_Policy)(nil),
+		(*Answer_Test)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2713,7 +2916,7 @@ func file_projections_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -13,7 +13,7 @@ import (
 )
 
 // views are the kinds of questions a controller answers; see projections.Ask.
-var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy"}
+var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy", "test"}
 
 // Subjects of what is said between controllers about outcomes: core messages, never truth.
 const (
@@ -81,6 +81,9 @@ func (c *Controller) Answer(ctx context.Context, ask *projections.Ask) *projecti
 	if w := ask.GetWhy(); w.GetThorough() {
 		return c.answerThoroughly(ctx, ask)
 	}
+	if t := ask.GetTest(); t != nil {
+		return c.answerTest(ctx, ask)
+	}
 	for {
 		s := c.shown.Load()
 		if s == nil {
@@ -137,19 +140,45 @@ func (c *Controller) answerThoroughly(ctx context.Context, ask *projections.Ask)
 	}
 	c.explain.Lock()
 	defer c.explain.Unlock()
+	state := c.copied(ctx)
+	if state == nil {
+		return a // the plain answer is better than none
+	}
+	a.GetWhy().Explanation = cycle.Explain(state, ask.GetWhy().Job, c.cfg.Clock().UnixMicro())
+	return a
+}
+
+// answerTest answers what would become of a submission, on a copy of the state.
+func (c *Controller) answerTest(ctx context.Context, ask *projections.Ask) *projections.Answer {
+	a := c.Answer(ctx, &projections.Ask{LeastSeq: ask.LeastSeq, What: &projections.Ask_Status{Status: &projections.AskStatus{}}})
+	if a.Error != "" {
+		return a
+	}
+	c.explain.Lock()
+	defer c.explain.Unlock()
+	state := c.copied(ctx)
+	if state == nil {
+		return &projections.Answer{Error: "this controller had no time to copy its state"}
+	}
+	t := ask.GetTest()
+	a.What = &projections.Answer_Test{Test: cycle.Test(state, t.GetAuthor(), t.GetSpec(), c.cfg.Clock().UnixMicro())}
+	return a
+}
+
+// copied is a copy of the state as it is now, nil if there was no time for it.
+func (c *Controller) copied(ctx context.Context) *projections.Cluster {
 	got := make(chan *projections.Snapshot, 1)
 	select {
 	case c.copies <- got:
 	case <-ctx.Done():
-		return a // the plain answer is better than none
+		return nil
 	}
 	state, err := projections.Load(<-got)
 	if err != nil {
-		c.log.Error("copying the state to explain a job", "error", err)
-		return a
+		c.log.Error("copying the state", "error", err)
+		return nil
 	}
-	a.GetWhy().Explanation = cycle.Explain(state, ask.GetWhy().Job, c.cfg.Clock().UnixMicro())
-	return a
+	return state
 }
 
 // patience is how long a question may wait.

@@ -23,6 +23,9 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 		return refuse(events.Code_UNSUPPORTED, "this agent does not know that question")
 	}
 	q.Uid = c.peer.uid
+	if t := q.GetTest(); t != nil {
+		t.Author = c.author()
+	}
 	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
 	a, err := c.agent.askState(c.ctx, view, q, askTime+wait)
 	if err != nil {
@@ -48,6 +51,8 @@ func viewOf(q *projections.Ask) (view string, wait time.Duration) {
 		return "status", 0
 	case *projections.Ask_Why:
 		return "why", 0
+	case *projections.Ask_Test:
+		return "test", 0
 	case *projections.Ask_Verdicts:
 		return "verdicts", ms(w.Verdicts.WaitMs)
 	case *projections.Ask_Wait:

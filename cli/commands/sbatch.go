@@ -53,6 +53,9 @@ func sbatch(args []string, w *World) int {
 			return w.complain("sbatch", err)
 		}
 	}
+	if s.TestOnly {
+		return tested(w, c, s)
+	}
 	verdicts, err := c.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: []*wire.Component{{
 		Spec: s.Spec, Script: s.Script, Environment: joinEnviron(s.Environ),
 	}}}}, AsUser: s.AsUser, AsGroup: s.AsGroup})
@@ -84,6 +87,30 @@ func sbatch(args []string, w *World) int {
 		return waitFor(w, c, v.Job)
 	}
 	return 0
+}
+
+// tested says when and where a job would start, on stderr as Slurm does; nothing is submitted.
+func tested(w *World, c *wire.Conn, s *slurm.Submission) int {
+	a, err := c.Ask(&projections.Ask{What: &projections.Ask_Test{Test: &projections.AskTest{Spec: s.Spec}}})
+	text := ""
+	switch t := a.GetTest(); {
+	case err != nil:
+		text = why(err)
+	case t.GetCode() != events.Code_OK:
+		text = refused(t.Code, t.Text)
+	default:
+		if !s.Quiet {
+			start := time.UnixMicro(t.StartUs).In(w.Now.Location()).Format("2006-01-02T15:04:05")
+			fmt.Fprintf(w.Stderr, "sbatch: Job %d to start at %s using %d processors on nodes %s in partition %s\n", t.Job, start, t.Cpus, t.Nodes, t.Partition)
+		}
+		return 0
+	}
+	lines := strings.Split(text, "\n")
+	for _, l := range lines[:len(lines)-1] {
+		fmt.Fprintf(w.Stderr, "sbatch: error: %s\n", l)
+	}
+	fmt.Fprintf(w.Stderr, "allocation failure: %s\n", lines[len(lines)-1])
+	return 1
 }
 
 // failed prints why the job was not accepted. Text of several lines: all but the last are explanations of their own.

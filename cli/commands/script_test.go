@@ -20,6 +20,7 @@ import (
 	"stint/events"
 	"stint/ledger"
 	"stint/projections"
+	"stint/scheduler/cycle"
 	"stint/scheduler/sim"
 )
 
@@ -98,6 +99,11 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 		return &wire.Response{What: &wire.Response_Welcome{Welcome: &wire.Welcome{Uid: h.caller, User: h.author().User, Host: "login"}}}
 	case *wire.Request_Ask:
 		q.Ask.Uid = h.caller
+		if t := q.Ask.GetTest(); t != nil {
+			return &wire.Response{What: &wire.Response_Answer{Answer: &projections.Answer{What: &projections.Answer_Test{
+				Test: cycle.Test(w.Fold, h.author(), t.GetSpec(), w.Now()),
+			}}}}
+		}
 		return &wire.Response{What: &wire.Response_Answer{Answer: projections.Reply(w.Fold, h, q.Ask)}}
 	case *wire.Request_Control:
 		seq, _ := w.Intent(h.author(), q.Control.Verb, raw(q.Control.Body))

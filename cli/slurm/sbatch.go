@@ -248,6 +248,9 @@ func (q *request) finish() error {
 			}
 		}
 	}
+	if n := len(q.gres["gpus-per-task"]); n > 0 && s.Tasks == 0 && len(q.gres["gpus"]) == 0 && s.TasksPerNode == 0 && s.MinNodes == 0 {
+		return refusal("--gpus-per-task needs a number of tasks (--ntasks) or of GPUs for the job (--gpus)")
+	}
 	if s.TimeMinS != 0 && s.TimeLimitS != 0 && s.TimeMinS > s.TimeLimitS {
 		return refusal("--time-min is longer than --time; it must be shorter")
 	}

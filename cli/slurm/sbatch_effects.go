@@ -38,6 +38,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"spread-job":    toggle(func(q *request) *bool { return &q.Spec.SpreadJob }),
 	"use-min-nodes": toggle(func(q *request) *bool { return &q.Spec.UseMinNodes }),
 
+	"test-only":  toggle(func(q *request) *bool { return &q.TestOnly }),
 	"contiguous": toggle(func(q *request) *bool { return &q.Spec.Contiguous }),
 	"hold":       toggle(func(q *request) *bool { return &q.Spec.Hold }),
 	"overcommit": toggle(func(q *request) *bool { return &q.Spec.Overcommit }),

@@ -102,7 +102,7 @@ var SbatchTable = Table{Command: "sbatch", Usage: "[OPTIONS...] SCRIPT [ARGUMENT
 	{"spread-segments", 0, None, T3, 2511, 0, "", "", "", ""},
 	{"stepmgr", 0, None, T2, 2405, 0, "", "", "", ""},
 	{"switches", 0, Required, T2, 0, 0, "", "switches", "N[@TIME]", "leaf switches at most, and how long to wait for them"},
-	{"test-only", 0, None, T1, 0, 0, "", "", "", ""},
+	{"test-only", 0, None, T1, 0, 0, "", "test-only", "", "say when and where it would start, and submit nothing"},
 	{"thread-spec", 0, Required, T2, 0, 0, "SBATCH_THREAD_SPEC", "noted", "N", "no effect here: no threads are set aside for the system"},
 	{"threads-per-core", 0, Required, T1, 0, 0, "SBATCH_THREADS_PER_CORE", "threads-per-core", "N", "only nodes with at least N threads a core"},
 	{"time", 't', Required, T1, 0, 0, "SBATCH_TIMELIMIT", "time", "[D-]H:M:S", "time limit; a number alone is minutes"},

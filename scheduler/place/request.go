@@ -374,8 +374,8 @@ func (q *Request) readGres(spec *events.JobSpec, gres []*events.Gres) *Problem {
 			return problem(events.Code_INVALID_GRES, "tasks per GPU goes with either a number of GPUs or a number of tasks")
 		}
 	}
-	if q.CPUsPerGPU > 0 && gpus < 0 {
-		return problem(events.Code_INVALID_GRES, "CPUs per GPU are given, but no GPUs")
+	if gpus < 0 {
+		q.CPUsPerGPU = 0 // of no GPU: nothing
 	}
 	return nil
 }

@@ -258,6 +258,15 @@ func (s *Script) configure(args []string) error {
 			s.config.NodeTimeoutS = n
 		case "max_jobs":
 			s.config.MaxJobCount = n
+		case "licenses":
+			list, _, err := events.ParseLicenses(value)
+			if err != nil {
+				return err
+			}
+			s.config.Licenses = nil
+			for _, l := range list {
+				s.config.Licenses = append(s.config.Licenses, &events.LicenseDef{Name: l.Name, Count: l.Count})
+			}
 		case "enforce":
 			s.config.EnforcePartLimitsAll = value == "all"
 		case "over_time":

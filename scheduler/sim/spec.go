@@ -12,7 +12,8 @@ import (
 // readSpec reads a submission: a name, then options.
 //
 //	n= tasks, c= CPUs per task, N= nodes (2, 1-4), t= minutes, tmin=, p= partitions, mem= per node, mempercpu=, memall, pernode= tasks per node
-//	gpus= for the job, gres=gpu:a100:2 per node, gpupertask=, excl, w= node list, x= excluded, C= constraint, contiguous
+//	gpus= for the job, gres=gpu:a100:2 per node, gpupertask=, excl, ownuser, w= node list, x= excluded, C= constraint, contiguous
+//	lic= licences, prefer= features, spread, usemin, persocket= tasks per socket
 //	a=0-9%2 array, dep=afterok:1,afterany:2 (or joined by ?), kill, begin=60s, deadline=2h, hold, nice=, priority=, norequeue, user=
 //	run= seconds it runs (0: until told to end), exit= its code, trap= seconds it takes to end, oom, unstartable
 func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
@@ -85,6 +86,18 @@ func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
 			s.Exclusive = events.Exclusive_EXCLUSIVE_NODE
 		case "contiguous":
 			s.Contiguous = true
+		case "lic":
+			s.Licenses = value
+		case "prefer":
+			s.Prefer = value
+		case "spread":
+			s.SpreadJob = true
+		case "usemin":
+			s.UseMinNodes = true
+		case "persocket":
+			s.TasksPerSocket = n
+		case "ownuser":
+			s.Exclusive = events.Exclusive_EXCLUSIVE_USER
 		case "w":
 			s.NodeList = value
 		case "x":
