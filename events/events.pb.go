@@ -58,18 +58,22 @@ const (
 type Verb int32
 
 const (
-	Verb_VERB_UNKNOWN Verb = 0
-	Verb_SUBMIT       Verb = 1  // body Submit
-	Verb_CANCEL       Verb = 2  // body Cancel: end or signal jobs
-	Verb_HOLD         Verb = 3  // body Select
-	Verb_RELEASE      Verb = 4  // body Select
-	Verb_REQUEUE      Verb = 5  // body Requeue
-	Verb_UPDATE_JOB   Verb = 6  // body UpdateJob
-	Verb_UPDATE_NODE  Verb = 7  // body UpdateNode
-	Verb_CONFIGURE    Verb = 8  // body Config
-	Verb_SUSPEND      Verb = 9  // body Select
-	Verb_RESUME       Verb = 10 // body Select
-	Verb_ADMINISTER   Verb = 11 // body Policy: names of accounts, users, QoS, associations, and their limits
+	Verb_VERB_UNKNOWN     Verb = 0
+	Verb_SUBMIT           Verb = 1  // body Submit
+	Verb_CANCEL           Verb = 2  // body Cancel: end or signal jobs
+	Verb_HOLD             Verb = 3  // body Select
+	Verb_RELEASE          Verb = 4  // body Select
+	Verb_REQUEUE          Verb = 5  // body Requeue
+	Verb_UPDATE_JOB       Verb = 6  // body UpdateJob
+	Verb_UPDATE_NODE      Verb = 7  // body UpdateNode
+	Verb_CONFIGURE        Verb = 8  // body Config
+	Verb_SUSPEND          Verb = 9  // body Select
+	Verb_RESUME           Verb = 10 // body Select
+	Verb_ADMINISTER       Verb = 11 // body Policy: names of accounts, users, QoS, associations, and their limits
+	Verb_UPDATE_PARTITION Verb = 15 // body UpdatePartition: create, change or delete one
+	Verb_NOTIFY           Verb = 12 // body Notify: a message to the standard error of jobs
+	Verb_TOP              Verb = 13 // body Select: to the head of the author's queue
+	Verb_SET_CONFIG       Verb = 14 // body SetConfig: how much the controllers log
 )
 
 // Enum value maps for Verb.
@@ -87,20 +91,28 @@ var (
 		9:  "SUSPEND",
 		10: "RESUME",
 		11: "ADMINISTER",
+		15: "UPDATE_PARTITION",
+		12: "NOTIFY",
+		13: "TOP",
+		14: "SET_CONFIG",
 	}
 	Verb_value = map[string]int32{
-		"VERB_UNKNOWN": 0,
-		"SUBMIT":       1,
-		"CANCEL":       2,
-		"HOLD":         3,
-		"RELEASE":      4,
-		"REQUEUE":      5,
-		"UPDATE_JOB":   6,
-		"UPDATE_NODE":  7,
-		"CONFIGURE":    8,
-		"SUSPEND":      9,
-		"RESUME":       10,
-		"ADMINISTER":   11,
+		"VERB_UNKNOWN":     0,
+		"SUBMIT":           1,
+		"CANCEL":           2,
+		"HOLD":             3,
+		"RELEASE":          4,
+		"REQUEUE":          5,
+		"UPDATE_JOB":       6,
+		"UPDATE_NODE":      7,
+		"CONFIGURE":        8,
+		"SUSPEND":          9,
+		"RESUME":           10,
+		"ADMINISTER":       11,
+		"UPDATE_PARTITION": 15,
+		"NOTIFY":           12,
+		"TOP":              13,
+		"SET_CONFIG":       14,
 	}
 )
 
@@ -131,6 +143,55 @@ func (Verb) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{0}
 }
 
+type PartitionAct int32
+
+const (
+	PartitionAct_PARTITION_CREATE PartitionAct = 0
+	PartitionAct_PARTITION_CHANGE PartitionAct = 1
+	PartitionAct_PARTITION_DELETE PartitionAct = 2
+)
+
+// Enum value maps for PartitionAct.
+var (
+	PartitionAct_name = map[int32]string{
+		0: "PARTITION_CREATE",
+		1: "PARTITION_CHANGE",
+		2: "PARTITION_DELETE",
+	}
+	PartitionAct_value = map[string]int32{
+		"PARTITION_CREATE": 0,
+		"PARTITION_CHANGE": 1,
+		"PARTITION_DELETE": 2,
+	}
+)
+
+func (x PartitionAct) Enum() *PartitionAct {
+	p := new(PartitionAct)
+	*p = x
+	return p
+}
+
+func (x PartitionAct) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PartitionAct) Descriptor() protoreflect.EnumDescriptor {
+	return file_events_events_proto_enumTypes[1].Descriptor()
+}
+
+func (PartitionAct) Type() protoreflect.EnumType {
+	return &file_events_events_proto_enumTypes[1]
+}
+
+func (x PartitionAct) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PartitionAct.Descriptor instead.
+func (PartitionAct) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{1}
+}
+
 type NodeOrder int32
 
 const (
@@ -141,6 +202,7 @@ const (
 	NodeOrder_NODE_UNDRAIN    NodeOrder = 4
 	NodeOrder_NODE_FAIL_ORDER NodeOrder = 5
 	NodeOrder_NODE_IDLE       NodeOrder = 6
+	NodeOrder_NODE_FUTURE     NodeOrder = 7
 )
 
 // Enum value maps for NodeOrder.
@@ -153,6 +215,7 @@ var (
 		4: "NODE_UNDRAIN",
 		5: "NODE_FAIL_ORDER",
 		6: "NODE_IDLE",
+		7: "NODE_FUTURE",
 	}
 	NodeOrder_value = map[string]int32{
 		"NODE_KEEP":       0,
@@ -162,6 +225,7 @@ var (
 		"NODE_UNDRAIN":    4,
 		"NODE_FAIL_ORDER": 5,
 		"NODE_IDLE":       6,
+		"NODE_FUTURE":     7,
 	}
 )
 
@@ -176,11 +240,11 @@ func (x NodeOrder) String() string {
 }
 
 func (NodeOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[1].Descriptor()
+	return file_events_events_proto_enumTypes[2].Descriptor()
 }
 
 func (NodeOrder) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[1]
+	return &file_events_events_proto_enumTypes[2]
 }
 
 func (x NodeOrder) Number() protoreflect.EnumNumber {
@@ -189,7 +253,7 @@ func (x NodeOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeOrder.Descriptor instead.
 func (NodeOrder) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{1}
+	return file_events_events_proto_rawDescGZIP(), []int{2}
 }
 
 type PolicyDeed int32
@@ -228,11 +292,11 @@ func (x PolicyDeed) String() string {
 }
 
 func (PolicyDeed) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[2].Descriptor()
+	return file_events_events_proto_enumTypes[3].Descriptor()
 }
 
 func (PolicyDeed) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[2]
+	return &file_events_events_proto_enumTypes[3]
 }
 
 func (x PolicyDeed) Number() protoreflect.EnumNumber {
@@ -241,7 +305,7 @@ func (x PolicyDeed) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyDeed.Descriptor instead.
 func (PolicyDeed) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{2}
+	return file_events_events_proto_rawDescGZIP(), []int{3}
 }
 
 type PolicyKind int32
@@ -292,11 +356,11 @@ func (x PolicyKind) String() string {
 }
 
 func (PolicyKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[3].Descriptor()
+	return file_events_events_proto_enumTypes[4].Descriptor()
 }
 
 func (PolicyKind) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[3]
+	return &file_events_events_proto_enumTypes[4]
 }
 
 func (x PolicyKind) Number() protoreflect.EnumNumber {
@@ -305,7 +369,7 @@ func (x PolicyKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyKind.Descriptor instead.
 func (PolicyKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{3}
+	return file_events_events_proto_rawDescGZIP(), []int{4}
 }
 
 type AdminLevel int32
@@ -341,11 +405,11 @@ func (x AdminLevel) String() string {
 }
 
 func (AdminLevel) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[4].Descriptor()
+	return file_events_events_proto_enumTypes[5].Descriptor()
 }
 
 func (AdminLevel) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[4]
+	return &file_events_events_proto_enumTypes[5]
 }
 
 func (x AdminLevel) Number() protoreflect.EnumNumber {
@@ -354,7 +418,7 @@ func (x AdminLevel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdminLevel.Descriptor instead.
 func (AdminLevel) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{4}
+	return file_events_events_proto_rawDescGZIP(), []int{5}
 }
 
 // Limit: what can be limited or weighed. Of associations: up to 49; of QoS: those from 50 on, and GRP_*, MAX_WALL,
@@ -488,11 +552,11 @@ func (x Limit) String() string {
 }
 
 func (Limit) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[5].Descriptor()
+	return file_events_events_proto_enumTypes[6].Descriptor()
 }
 
 func (Limit) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[5]
+	return &file_events_events_proto_enumTypes[6]
 }
 
 func (x Limit) Number() protoreflect.EnumNumber {
@@ -501,7 +565,7 @@ func (x Limit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Limit.Descriptor instead.
 func (Limit) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{5}
+	return file_events_events_proto_rawDescGZIP(), []int{6}
 }
 
 type Choice int32
@@ -537,11 +601,11 @@ func (x Choice) String() string {
 }
 
 func (Choice) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[6].Descriptor()
+	return file_events_events_proto_enumTypes[7].Descriptor()
 }
 
 func (Choice) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[6]
+	return &file_events_events_proto_enumTypes[7]
 }
 
 func (x Choice) Number() protoreflect.EnumNumber {
@@ -550,7 +614,7 @@ func (x Choice) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Choice.Descriptor instead.
 func (Choice) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{6}
+	return file_events_events_proto_rawDescGZIP(), []int{7}
 }
 
 type Exclusive int32
@@ -586,11 +650,11 @@ func (x Exclusive) String() string {
 }
 
 func (Exclusive) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[7].Descriptor()
+	return file_events_events_proto_enumTypes[8].Descriptor()
 }
 
 func (Exclusive) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[7]
+	return &file_events_events_proto_enumTypes[8]
 }
 
 func (x Exclusive) Number() protoreflect.EnumNumber {
@@ -599,7 +663,7 @@ func (x Exclusive) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Exclusive.Descriptor instead.
 func (Exclusive) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{7}
+	return file_events_events_proto_rawDescGZIP(), []int{8}
 }
 
 type Scope int32
@@ -638,11 +702,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[8].Descriptor()
+	return file_events_events_proto_enumTypes[9].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[8]
+	return &file_events_events_proto_enumTypes[9]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -651,7 +715,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{8}
+	return file_events_events_proto_rawDescGZIP(), []int{9}
 }
 
 type DependencyKind int32
@@ -702,11 +766,11 @@ func (x DependencyKind) String() string {
 }
 
 func (DependencyKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[9].Descriptor()
+	return file_events_events_proto_enumTypes[10].Descriptor()
 }
 
 func (DependencyKind) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[9]
+	return &file_events_events_proto_enumTypes[10]
 }
 
 func (x DependencyKind) Number() protoreflect.EnumNumber {
@@ -715,7 +779,7 @@ func (x DependencyKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DependencyKind.Descriptor instead.
 func (DependencyKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{9}
+	return file_events_events_proto_rawDescGZIP(), []int{10}
 }
 
 type HoldKind int32
@@ -751,11 +815,11 @@ func (x HoldKind) String() string {
 }
 
 func (HoldKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[10].Descriptor()
+	return file_events_events_proto_enumTypes[11].Descriptor()
 }
 
 func (HoldKind) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[10]
+	return &file_events_events_proto_enumTypes[11]
 }
 
 func (x HoldKind) Number() protoreflect.EnumNumber {
@@ -764,7 +828,7 @@ func (x HoldKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HoldKind.Descriptor instead.
 func (HoldKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{10}
+	return file_events_events_proto_rawDescGZIP(), []int{11}
 }
 
 // Code: why something was refused. Append only; cli/slurm holds the texts that tools match.
@@ -805,6 +869,9 @@ const (
 	Code_POLICY_REFUSED          Code = 31 // an act on accounts, users, QoS or limits that cannot be
 	Code_JOBS_ACTIVE             Code = 32 // what would be removed is used by jobs; the text has one a line
 	Code_INVALID_WCKEY           Code = 33
+	Code_INVALID_NODE_STATE      Code = 34 // the node is not in a state that allows it
+	Code_PARTITION_IN_USE        Code = 35 // jobs stand in it or run there
+	Code_PARTITION_EXISTS        Code = 36
 )
 
 // Enum value maps for Code.
@@ -844,6 +911,9 @@ var (
 		31: "POLICY_REFUSED",
 		32: "JOBS_ACTIVE",
 		33: "INVALID_WCKEY",
+		34: "INVALID_NODE_STATE",
+		35: "PARTITION_IN_USE",
+		36: "PARTITION_EXISTS",
 	}
 	Code_value = map[string]int32{
 		"OK":                      0,
@@ -880,6 +950,9 @@ var (
 		"POLICY_REFUSED":          31,
 		"JOBS_ACTIVE":             32,
 		"INVALID_WCKEY":           33,
+		"INVALID_NODE_STATE":      34,
+		"PARTITION_IN_USE":        35,
+		"PARTITION_EXISTS":        36,
 	}
 )
 
@@ -894,11 +967,11 @@ func (x Code) String() string {
 }
 
 func (Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[11].Descriptor()
+	return file_events_events_proto_enumTypes[12].Descriptor()
 }
 
 func (Code) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[11]
+	return &file_events_events_proto_enumTypes[12]
 }
 
 func (x Code) Number() protoreflect.EnumNumber {
@@ -907,7 +980,7 @@ func (x Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Code.Descriptor instead.
 func (Code) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{11}
+	return file_events_events_proto_rawDescGZIP(), []int{12}
 }
 
 type StopCause int32
@@ -955,11 +1028,11 @@ func (x StopCause) String() string {
 }
 
 func (StopCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[12].Descriptor()
+	return file_events_events_proto_enumTypes[13].Descriptor()
 }
 
 func (StopCause) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[12]
+	return &file_events_events_proto_enumTypes[13]
 }
 
 func (x StopCause) Number() protoreflect.EnumNumber {
@@ -968,7 +1041,7 @@ func (x StopCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopCause.Descriptor instead.
 func (StopCause) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{12}
+	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
 
 type JobState int32
@@ -1031,11 +1104,11 @@ func (x JobState) String() string {
 }
 
 func (JobState) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[13].Descriptor()
+	return file_events_events_proto_enumTypes[14].Descriptor()
 }
 
 func (JobState) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[13]
+	return &file_events_events_proto_enumTypes[14]
 }
 
 func (x JobState) Number() protoreflect.EnumNumber {
@@ -1044,7 +1117,7 @@ func (x JobState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobState.Descriptor instead.
 func (JobState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{13}
+	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
 
 // Reason: why a job waits, or why it ended. Names are Slurm's words in upper case (see reason.go); append only.
@@ -1084,6 +1157,9 @@ const (
 	Reason_JOB_HOLD_MAX_REQUEUE       Reason = 64
 	Reason_STATUS_LOST                Reason = 65 // ended, and nobody saw how
 	Reason_MEM_PER_LIMIT              Reason = 66
+	Reason_ACCOUNT_NOT_ALLOWED        Reason = 67 // the partition does not run jobs of this account (AllowAccounts, DenyAccounts)
+	Reason_QOS_NOT_ALLOWED            Reason = 68 // nor of this QOS
+	Reason_JOB_REQUEUED_HELD          Reason = 69 // requeued in held state, by requeuehold
 )
 
 // Enum value maps for Reason.
@@ -1122,6 +1198,9 @@ var (
 		64: "JOB_HOLD_MAX_REQUEUE",
 		65: "STATUS_LOST",
 		66: "MEM_PER_LIMIT",
+		67: "ACCOUNT_NOT_ALLOWED",
+		68: "QOS_NOT_ALLOWED",
+		69: "JOB_REQUEUED_HELD",
 	}
 	Reason_value = map[string]int32{
 		"NONE":                       0,
@@ -1157,6 +1236,9 @@ var (
 		"JOB_HOLD_MAX_REQUEUE":       64,
 		"STATUS_LOST":                65,
 		"MEM_PER_LIMIT":              66,
+		"ACCOUNT_NOT_ALLOWED":        67,
+		"QOS_NOT_ALLOWED":            68,
+		"JOB_REQUEUED_HELD":          69,
 	}
 )
 
@@ -1171,11 +1253,11 @@ func (x Reason) String() string {
 }
 
 func (Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[14].Descriptor()
+	return file_events_events_proto_enumTypes[15].Descriptor()
 }
 
 func (Reason) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[14]
+	return &file_events_events_proto_enumTypes[15]
 }
 
 func (x Reason) Number() protoreflect.EnumNumber {
@@ -1184,7 +1266,7 @@ func (x Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
 
 type EndCause int32
@@ -1241,11 +1323,11 @@ func (x EndCause) String() string {
 }
 
 func (EndCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[15].Descriptor()
+	return file_events_events_proto_enumTypes[16].Descriptor()
 }
 
 func (EndCause) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[15]
+	return &file_events_events_proto_enumTypes[16]
 }
 
 func (x EndCause) Number() protoreflect.EnumNumber {
@@ -1254,7 +1336,7 @@ func (x EndCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndCause.Descriptor instead.
 func (EndCause) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
 type PartitionState int32
@@ -1293,11 +1375,11 @@ func (x PartitionState) String() string {
 }
 
 func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[16].Descriptor()
+	return file_events_events_proto_enumTypes[17].Descriptor()
 }
 
 func (PartitionState) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[16]
+	return &file_events_events_proto_enumTypes[17]
 }
 
 func (x PartitionState) Number() protoreflect.EnumNumber {
@@ -1306,7 +1388,7 @@ func (x PartitionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PartitionState.Descriptor instead.
 func (PartitionState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
 
 // IntentBatch is one message of an agent: what waited when it was sent, at most 256 KiB.
@@ -1956,6 +2038,7 @@ type Requeue struct {
 	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
 	Hold          bool                   `protobuf:"varint,2,opt,name=hold,proto3" json:"hold,omitempty"`
 	Incomplete    bool                   `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	Special       bool                   `protobuf:"varint,4,opt,name=special,proto3" json:"special,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2011,6 +2094,125 @@ func (x *Requeue) GetIncomplete() bool {
 	return false
 }
 
+func (x *Requeue) GetSpecial() bool {
+	if x != nil {
+		return x.Special
+	}
+	return false
+}
+
+type Notify struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notify) Reset() {
+	*x = Notify{}
+	mi := &file_events_events_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notify) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notify) ProtoMessage() {}
+
+func (x *Notify) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notify.ProtoReflect.Descriptor instead.
+func (*Notify) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Notify) GetTargets() []*Target {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *Notify) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type SetConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Debug         string                 `protobuf:"bytes,1,opt,name=debug,proto3" json:"debug,omitempty"`
+	FlagsOn       []string               `protobuf:"bytes,2,rep,name=flags_on,json=flagsOn,proto3" json:"flags_on,omitempty"`
+	FlagsOff      []string               `protobuf:"bytes,3,rep,name=flags_off,json=flagsOff,proto3" json:"flags_off,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetConfig) Reset() {
+	*x = SetConfig{}
+	mi := &file_events_events_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetConfig) ProtoMessage() {}
+
+func (x *SetConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetConfig.ProtoReflect.Descriptor instead.
+func (*SetConfig) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetConfig) GetDebug() string {
+	if x != nil {
+		return x.Debug
+	}
+	return ""
+}
+
+func (x *SetConfig) GetFlagsOn() []string {
+	if x != nil {
+		return x.FlagsOn
+	}
+	return nil
+}
+
+func (x *SetConfig) GetFlagsOff() []string {
+	if x != nil {
+		return x.FlagsOff
+	}
+	return nil
+}
+
 // UpdateJob: only fields whose set_* or presence says so change.
 type UpdateJob struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2045,13 +2247,35 @@ type UpdateJob struct {
 	StdOut          *string                `protobuf:"bytes,29,opt,name=std_out,json=stdOut,proto3,oneof" json:"std_out,omitempty"`
 	StdErr          *string                `protobuf:"bytes,30,opt,name=std_err,json=stdErr,proto3,oneof" json:"std_err,omitempty"`
 	StdIn           *string                `protobuf:"bytes,31,opt,name=std_in,json=stdIn,proto3,oneof" json:"std_in,omitempty"`
+	Gres            []*Gres                `protobuf:"bytes,32,rep,name=gres,proto3" json:"gres,omitempty"` // all there is from here on, with set_gres
+	SetGres         bool                   `protobuf:"varint,33,opt,name=set_gres,json=setGres,proto3" json:"set_gres,omitempty"`
+	CpusPerTask     *uint32                `protobuf:"varint,34,opt,name=cpus_per_task,json=cpusPerTask,proto3,oneof" json:"cpus_per_task,omitempty"`
+	MinCpusPerNode  *uint32                `protobuf:"varint,35,opt,name=min_cpus_per_node,json=minCpusPerNode,proto3,oneof" json:"min_cpus_per_node,omitempty"`
+	TmpDiskMib      *uint64                `protobuf:"varint,36,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3,oneof" json:"tmp_disk_mib,omitempty"`
+	Cpus            *uint32                `protobuf:"varint,37,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"` // tasks × CPUs of each; admission makes tasks of it
+	Licenses        *string                `protobuf:"bytes,38,opt,name=licenses,proto3,oneof" json:"licenses,omitempty"`
+	Reservation     *string                `protobuf:"bytes,39,opt,name=reservation,proto3,oneof" json:"reservation,omitempty"`
+	Contiguous      *bool                  `protobuf:"varint,40,opt,name=contiguous,proto3,oneof" json:"contiguous,omitempty"`
+	Exclusive       *Exclusive             `protobuf:"varint,41,opt,name=exclusive,proto3,enum=stint.events.Exclusive,oneof" json:"exclusive,omitempty"`
+	MailTypes       *uint32                `protobuf:"varint,42,opt,name=mail_types,json=mailTypes,proto3,oneof" json:"mail_types,omitempty"`
+	TimeMinS        *uint32                `protobuf:"varint,43,opt,name=time_min_s,json=timeMinS,proto3,oneof" json:"time_min_s,omitempty"`
+	WorkDir         *string                `protobuf:"bytes,44,opt,name=work_dir,json=workDir,proto3,oneof" json:"work_dir,omitempty"`
+	TasksPerNode    *uint32                `protobuf:"varint,45,opt,name=tasks_per_node,json=tasksPerNode,proto3,oneof" json:"tasks_per_node,omitempty"`
+	Extra           *string                `protobuf:"bytes,46,opt,name=extra,proto3,oneof" json:"extra,omitempty"`
+	Switches        *string                `protobuf:"bytes,47,opt,name=switches,proto3,oneof" json:"switches,omitempty"`
+	EndUs           *int64                 `protobuf:"varint,48,opt,name=end_us,json=endUs,proto3,oneof" json:"end_us,omitempty"` // of a running job: its time limit becomes what leads there
+	SocketsPerNode  *uint32                `protobuf:"varint,49,opt,name=sockets_per_node,json=socketsPerNode,proto3,oneof" json:"sockets_per_node,omitempty"`
+	CoresPerSocket  *uint32                `protobuf:"varint,50,opt,name=cores_per_socket,json=coresPerSocket,proto3,oneof" json:"cores_per_socket,omitempty"`
+	ThreadsPerCore  *uint32                `protobuf:"varint,51,opt,name=threads_per_core,json=threadsPerCore,proto3,oneof" json:"threads_per_core,omitempty"`
+	ResetAccrue     bool                   `protobuf:"varint,52,opt,name=reset_accrue,json=resetAccrue,proto3" json:"reset_accrue,omitempty"` // its waiting begins anew for the age factor
+	Hold            *bool                  `protobuf:"varint,53,opt,name=hold,proto3,oneof" json:"hold,omitempty"`                            // Priority=0 holds; admission makes Held of it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *UpdateJob) Reset() {
 	*x = UpdateJob{}
-	mi := &file_events_events_proto_msgTypes[10]
+	mi := &file_events_events_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2287,7 @@ func (x *UpdateJob) String() string {
 func (*UpdateJob) ProtoMessage() {}
 
 func (x *UpdateJob) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[10]
+	mi := &file_events_events_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2300,7 @@ func (x *UpdateJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJob.ProtoReflect.Descriptor instead.
 func (*UpdateJob) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{10}
+	return file_events_events_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateJob) GetTargets() []*Target {
@@ -2296,21 +2520,183 @@ func (x *UpdateJob) GetStdIn() string {
 	return ""
 }
 
+func (x *UpdateJob) GetGres() []*Gres {
+	if x != nil {
+		return x.Gres
+	}
+	return nil
+}
+
+func (x *UpdateJob) GetSetGres() bool {
+	if x != nil {
+		return x.SetGres
+	}
+	return false
+}
+
+func (x *UpdateJob) GetCpusPerTask() uint32 {
+	if x != nil && x.CpusPerTask != nil {
+		return *x.CpusPerTask
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetMinCpusPerNode() uint32 {
+	if x != nil && x.MinCpusPerNode != nil {
+		return *x.MinCpusPerNode
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetTmpDiskMib() uint64 {
+	if x != nil && x.TmpDiskMib != nil {
+		return *x.TmpDiskMib
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetCpus() uint32 {
+	if x != nil && x.Cpus != nil {
+		return *x.Cpus
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetLicenses() string {
+	if x != nil && x.Licenses != nil {
+		return *x.Licenses
+	}
+	return ""
+}
+
+func (x *UpdateJob) GetReservation() string {
+	if x != nil && x.Reservation != nil {
+		return *x.Reservation
+	}
+	return ""
+}
+
+func (x *UpdateJob) GetContiguous() bool {
+	if x != nil && x.Contiguous != nil {
+		return *x.Contiguous
+	}
+	return false
+}
+
+func (x *UpdateJob) GetExclusive() Exclusive {
+	if x != nil && x.Exclusive != nil {
+		return *x.Exclusive
+	}
+	return Exclusive_SHARED
+}
+
+func (x *UpdateJob) GetMailTypes() uint32 {
+	if x != nil && x.MailTypes != nil {
+		return *x.MailTypes
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetTimeMinS() uint32 {
+	if x != nil && x.TimeMinS != nil {
+		return *x.TimeMinS
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetWorkDir() string {
+	if x != nil && x.WorkDir != nil {
+		return *x.WorkDir
+	}
+	return ""
+}
+
+func (x *UpdateJob) GetTasksPerNode() uint32 {
+	if x != nil && x.TasksPerNode != nil {
+		return *x.TasksPerNode
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetExtra() string {
+	if x != nil && x.Extra != nil {
+		return *x.Extra
+	}
+	return ""
+}
+
+func (x *UpdateJob) GetSwitches() string {
+	if x != nil && x.Switches != nil {
+		return *x.Switches
+	}
+	return ""
+}
+
+func (x *UpdateJob) GetEndUs() int64 {
+	if x != nil && x.EndUs != nil {
+		return *x.EndUs
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetSocketsPerNode() uint32 {
+	if x != nil && x.SocketsPerNode != nil {
+		return *x.SocketsPerNode
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetCoresPerSocket() uint32 {
+	if x != nil && x.CoresPerSocket != nil {
+		return *x.CoresPerSocket
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetThreadsPerCore() uint32 {
+	if x != nil && x.ThreadsPerCore != nil {
+		return *x.ThreadsPerCore
+	}
+	return 0
+}
+
+func (x *UpdateJob) GetResetAccrue() bool {
+	if x != nil {
+		return x.ResetAccrue
+	}
+	return false
+}
+
+func (x *UpdateJob) GetHold() bool {
+	if x != nil && x.Hold != nil {
+		return *x.Hold
+	}
+	return false
+}
+
 type UpdateNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         string                 `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`                              // hostlist
-	Order         NodeOrder              `protobuf:"varint,2,opt,name=order,proto3,enum=stint.events.NodeOrder" json:"order,omitempty"` // what to do with its state; NODE_KEEP: nothing
-	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Features      *string                `protobuf:"bytes,4,opt,name=features,proto3,oneof" json:"features,omitempty"`
-	Comment       *string                `protobuf:"bytes,5,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
-	Weight        *uint32                `protobuf:"varint,6,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Nodes          string                 `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`                              // hostlist
+	Order          NodeOrder              `protobuf:"varint,2,opt,name=order,proto3,enum=stint.events.NodeOrder" json:"order,omitempty"` // what to do with its state; NODE_KEEP: nothing
+	Reason         *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Features       *string                `protobuf:"bytes,4,opt,name=features,proto3,oneof" json:"features,omitempty"`
+	Comment        *string                `protobuf:"bytes,5,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	Weight         *uint32                `protobuf:"varint,6,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	Extra          *string                `protobuf:"bytes,7,opt,name=extra,proto3,oneof" json:"extra,omitempty"`
+	ActiveFeatures *string                `protobuf:"bytes,8,opt,name=active_features,json=activeFeatures,proto3,oneof" json:"active_features,omitempty"`
+	Address        *string                `protobuf:"bytes,9,opt,name=address,proto3,oneof" json:"address,omitempty"`
+	HostName       *string                `protobuf:"bytes,10,opt,name=host_name,json=hostName,proto3,oneof" json:"host_name,omitempty"`
+	InstanceId     *string                `protobuf:"bytes,11,opt,name=instance_id,json=instanceId,proto3,oneof" json:"instance_id,omitempty"`
+	InstanceType   *string                `protobuf:"bytes,12,opt,name=instance_type,json=instanceType,proto3,oneof" json:"instance_type,omitempty"`
+	Gres           []*GresDef             `protobuf:"bytes,13,rep,name=gres,proto3" json:"gres,omitempty"` // all there is from here on, with set_gres; counts only, at most what is configured
+	SetGres        bool                   `protobuf:"varint,14,opt,name=set_gres,json=setGres,proto3" json:"set_gres,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_events_events_proto_msgTypes[11]
+	mi := &file_events_events_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2708,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[11]
+	mi := &file_events_events_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2721,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{11}
+	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateNode) GetNodes() string {
@@ -2380,6 +2766,147 @@ func (x *UpdateNode) GetWeight() uint32 {
 	return 0
 }
 
+func (x *UpdateNode) GetExtra() string {
+	if x != nil && x.Extra != nil {
+		return *x.Extra
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetActiveFeatures() string {
+	if x != nil && x.ActiveFeatures != nil {
+		return *x.ActiveFeatures
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetAddress() string {
+	if x != nil && x.Address != nil {
+		return *x.Address
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetHostName() string {
+	if x != nil && x.HostName != nil {
+		return *x.HostName
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetInstanceId() string {
+	if x != nil && x.InstanceId != nil {
+		return *x.InstanceId
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetInstanceType() string {
+	if x != nil && x.InstanceType != nil {
+		return *x.InstanceType
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetGres() []*GresDef {
+	if x != nil {
+		return x.Gres
+	}
+	return nil
+}
+
+func (x *UpdateNode) GetSetGres() bool {
+	if x != nil {
+		return x.SetGres
+	}
+	return false
+}
+
+// UpdatePartition makes, changes or removes a partition.
+type UpdatePartition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Act           PartitionAct           `protobuf:"varint,1,opt,name=act,proto3,enum=stint.events.PartitionAct" json:"act,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Values        *PartitionDef          `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"`                     // PARTITION_CREATE: all of it; PARTITION_CHANGE: the fields that are numbered below
+	Fields        []uint32               `protobuf:"varint,4,rep,packed,name=fields,proto3" json:"fields,omitempty"`             // numbers of the fields of PartitionDef that change
+	AddNodes      string                 `protobuf:"bytes,5,opt,name=add_nodes,json=addNodes,proto3" json:"add_nodes,omitempty"` // hostlists: to join, and to leave, what it has
+	RemoveNodes   string                 `protobuf:"bytes,6,opt,name=remove_nodes,json=removeNodes,proto3" json:"remove_nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdatePartition) Reset() {
+	*x = UpdatePartition{}
+	mi := &file_events_events_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdatePartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdatePartition) ProtoMessage() {}
+
+func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdatePartition.ProtoReflect.Descriptor instead.
+func (*UpdatePartition) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *UpdatePartition) GetAct() PartitionAct {
+	if x != nil {
+		return x.Act
+	}
+	return PartitionAct_PARTITION_CREATE
+}
+
+func (x *UpdatePartition) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpdatePartition) GetValues() *PartitionDef {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *UpdatePartition) GetFields() []uint32 {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *UpdatePartition) GetAddNodes() string {
+	if x != nil {
+		return x.AddNodes
+	}
+	return ""
+}
+
+func (x *UpdatePartition) GetRemoveNodes() string {
+	if x != nil {
+		return x.RemoveNodes
+	}
+	return ""
+}
+
 // Policy: administrative acts, in order. All of them happen, or none.
 type Policy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2390,7 +2917,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_events_events_proto_msgTypes[12]
+	mi := &file_events_events_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2929,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[12]
+	mi := &file_events_events_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2942,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{12}
+	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Policy) GetActs() []*PolicyAct {
@@ -2442,7 +2969,7 @@ type PolicyAct struct {
 
 func (x *PolicyAct) Reset() {
 	*x = PolicyAct{}
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2981,7 @@ func (x *PolicyAct) String() string {
 func (*PolicyAct) ProtoMessage() {}
 
 func (x *PolicyAct) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2994,7 @@ func (x *PolicyAct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyAct.ProtoReflect.Descriptor instead.
 func (*PolicyAct) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{13}
+	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PolicyAct) GetDeed() PolicyDeed {
@@ -2556,7 +3083,7 @@ type PolicySettings struct {
 
 func (x *PolicySettings) Reset() {
 	*x = PolicySettings{}
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +3095,7 @@ func (x *PolicySettings) String() string {
 func (*PolicySettings) ProtoMessage() {}
 
 func (x *PolicySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +3108,7 @@ func (x *PolicySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicySettings.ProtoReflect.Descriptor instead.
 func (*PolicySettings) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicySettings) GetLimits() []*LimitChange {
@@ -2695,7 +3222,7 @@ type ListChange struct {
 
 func (x *ListChange) Reset() {
 	*x = ListChange{}
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +3234,7 @@ func (x *ListChange) String() string {
 func (*ListChange) ProtoMessage() {}
 
 func (x *ListChange) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +3247,7 @@ func (x *ListChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChange.ProtoReflect.Descriptor instead.
 func (*ListChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListChange) GetReplace() bool {
@@ -2764,7 +3291,7 @@ type LimitChange struct {
 
 func (x *LimitChange) Reset() {
 	*x = LimitChange{}
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +3303,7 @@ func (x *LimitChange) String() string {
 func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +3316,7 @@ func (x *LimitChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LimitChange) GetLimit() Limit {
@@ -2831,7 +3358,7 @@ type LimitValue struct {
 
 func (x *LimitValue) Reset() {
 	*x = LimitValue{}
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +3370,7 @@ func (x *LimitValue) String() string {
 func (*LimitValue) ProtoMessage() {}
 
 func (x *LimitValue) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +3383,7 @@ func (x *LimitValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitValue.ProtoReflect.Descriptor instead.
 func (*LimitValue) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LimitValue) GetLimit() Limit {
@@ -2891,7 +3418,7 @@ type TresCount struct {
 
 func (x *TresCount) Reset() {
 	*x = TresCount{}
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3430,7 @@ func (x *TresCount) String() string {
 func (*TresCount) ProtoMessage() {}
 
 func (x *TresCount) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3443,7 @@ func (x *TresCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TresCount.ProtoReflect.Descriptor instead.
 func (*TresCount) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{18}
+	return file_events_events_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TresCount) GetTres() string {
@@ -3032,7 +3559,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3571,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3584,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{19}
+	return file_events_events_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobSpec) GetName() string {
@@ -3661,7 +4188,7 @@ type Gres struct {
 
 func (x *Gres) Reset() {
 	*x = Gres{}
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3673,7 +4200,7 @@ func (x *Gres) String() string {
 func (*Gres) ProtoMessage() {}
 
 func (x *Gres) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3686,7 +4213,7 @@ func (x *Gres) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gres.ProtoReflect.Descriptor instead.
 func (*Gres) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{20}
+	return file_events_events_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Gres) GetName() string {
@@ -3729,7 +4256,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +4268,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +4281,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{21}
+	return file_events_events_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ArraySpec) GetTasks() []uint64 {
@@ -3791,7 +4318,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3803,7 +4330,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3816,7 +4343,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{22}
+	return file_events_events_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Dependency) GetKind() DependencyKind {
@@ -3866,7 +4393,7 @@ type WarnSignal struct {
 
 func (x *WarnSignal) Reset() {
 	*x = WarnSignal{}
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4405,7 @@ func (x *WarnSignal) String() string {
 func (*WarnSignal) ProtoMessage() {}
 
 func (x *WarnSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4418,7 @@ func (x *WarnSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnSignal.ProtoReflect.Descriptor instead.
 func (*WarnSignal) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{23}
+	return file_events_events_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WarnSignal) GetSignal() int32 {
@@ -3933,7 +4460,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3945,7 +4472,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3958,7 +4485,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{24}
+	return file_events_events_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Rlimit) GetResource() uint32 {
@@ -3995,7 +4522,7 @@ type SchedMessage struct {
 
 func (x *SchedMessage) Reset() {
 	*x = SchedMessage{}
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4007,7 +4534,7 @@ func (x *SchedMessage) String() string {
 func (*SchedMessage) ProtoMessage() {}
 
 func (x *SchedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4020,7 +4547,7 @@ func (x *SchedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedMessage.ProtoReflect.Descriptor instead.
 func (*SchedMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{25}
+	return file_events_events_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SchedMessage) GetKind() isSchedMessage_Kind {
@@ -4080,7 +4607,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +4619,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4105,7 +4632,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{26}
+	return file_events_events_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Term) GetNonce() []byte {
@@ -4178,7 +4705,7 @@ type Cycle struct {
 
 func (x *Cycle) Reset() {
 	*x = Cycle{}
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4190,7 +4717,7 @@ func (x *Cycle) String() string {
 func (*Cycle) ProtoMessage() {}
 
 func (x *Cycle) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4203,7 +4730,7 @@ func (x *Cycle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cycle.ProtoReflect.Descriptor instead.
 func (*Cycle) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{27}
+	return file_events_events_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Cycle) GetTerm() []byte {
@@ -4294,7 +4821,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4306,7 +4833,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4319,7 +4846,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{28}
+	return file_events_events_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Observed) GetSilentNodes() []string {
@@ -4357,6 +4884,9 @@ type Fact struct {
 	//	*Fact_Resumed
 	//	*Fact_NodeReturned
 	//	*Fact_Administered
+	//	*Fact_PartitionChanged
+	//	*Fact_Notified
+	//	*Fact_ConfigSet
 	Kind          isFact_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4364,7 +4894,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4906,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4919,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{29}
+	return file_events_events_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Fact) GetKind() isFact_Kind {
@@ -4552,6 +5082,33 @@ func (x *Fact) GetAdministered() *Administered {
 	return nil
 }
 
+func (x *Fact) GetPartitionChanged() *PartitionChanged {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_PartitionChanged); ok {
+			return x.PartitionChanged
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetNotified() *Notified {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_Notified); ok {
+			return x.Notified
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetConfigSet() *ConfigSet {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_ConfigSet); ok {
+			return x.ConfigSet
+		}
+	}
+	return nil
+}
+
 type isFact_Kind interface {
 	isFact_Kind()
 }
@@ -4624,6 +5181,18 @@ type Fact_Administered struct {
 	Administered *Administered `protobuf:"bytes,17,opt,name=administered,proto3,oneof"`
 }
 
+type Fact_PartitionChanged struct {
+	PartitionChanged *PartitionChanged `protobuf:"bytes,20,opt,name=partition_changed,json=partitionChanged,proto3,oneof"`
+}
+
+type Fact_Notified struct {
+	Notified *Notified `protobuf:"bytes,18,opt,name=notified,proto3,oneof"`
+}
+
+type Fact_ConfigSet struct {
+	ConfigSet *ConfigSet `protobuf:"bytes,19,opt,name=config_set,json=configSet,proto3,oneof"`
+}
+
 func (*Fact_Admitted) isFact_Kind() {}
 
 func (*Fact_Judged) isFact_Kind() {}
@@ -4658,6 +5227,12 @@ func (*Fact_NodeReturned) isFact_Kind() {}
 
 func (*Fact_Administered) isFact_Kind() {}
 
+func (*Fact_PartitionChanged) isFact_Kind() {}
+
+func (*Fact_Notified) isFact_Kind() {}
+
+func (*Fact_ConfigSet) isFact_Kind() {}
+
 type IntentRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -4668,7 +5243,7 @@ type IntentRef struct {
 
 func (x *IntentRef) Reset() {
 	*x = IntentRef{}
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4680,7 +5255,7 @@ func (x *IntentRef) String() string {
 func (*IntentRef) ProtoMessage() {}
 
 func (x *IntentRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4693,7 +5268,7 @@ func (x *IntentRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentRef.ProtoReflect.Descriptor instead.
 func (*IntentRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{30}
+	return file_events_events_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *IntentRef) GetSeq() uint64 {
@@ -4726,7 +5301,7 @@ type Admitted struct {
 
 func (x *Admitted) Reset() {
 	*x = Admitted{}
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4738,7 +5313,7 @@ func (x *Admitted) String() string {
 func (*Admitted) ProtoMessage() {}
 
 func (x *Admitted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4751,7 +5326,7 @@ func (x *Admitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admitted.ProtoReflect.Descriptor instead.
 func (*Admitted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{31}
+	return file_events_events_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Admitted) GetIntent() *IntentRef {
@@ -4816,7 +5391,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4828,7 +5403,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4841,7 +5416,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{32}
+	return file_events_events_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Owner) GetUid() uint32 {
@@ -4893,7 +5468,7 @@ type Judged struct {
 
 func (x *Judged) Reset() {
 	*x = Judged{}
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4905,7 +5480,7 @@ func (x *Judged) String() string {
 func (*Judged) ProtoMessage() {}
 
 func (x *Judged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4918,7 +5493,7 @@ func (x *Judged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Judged.ProtoReflect.Descriptor instead.
 func (*Judged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{33}
+	return file_events_events_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Judged) GetIntent() *IntentRef {
@@ -4968,7 +5543,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4980,7 +5555,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4993,7 +5568,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{34}
+	return file_events_events_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Verdict) GetJob() uint32 {
@@ -5034,7 +5609,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5046,7 +5621,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5059,7 +5634,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{35}
+	return file_events_events_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Allocation) GetShares() []*NodeShare {
@@ -5083,7 +5658,7 @@ type NodeShare struct {
 
 func (x *NodeShare) Reset() {
 	*x = NodeShare{}
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5095,7 +5670,7 @@ func (x *NodeShare) String() string {
 func (*NodeShare) ProtoMessage() {}
 
 func (x *NodeShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5108,7 +5683,7 @@ func (x *NodeShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShare.ProtoReflect.Descriptor instead.
 func (*NodeShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{36}
+	return file_events_events_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeShare) GetNodes() []string {
@@ -5164,7 +5739,7 @@ type GresShare struct {
 
 func (x *GresShare) Reset() {
 	*x = GresShare{}
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5176,7 +5751,7 @@ func (x *GresShare) String() string {
 func (*GresShare) ProtoMessage() {}
 
 func (x *GresShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5189,7 +5764,7 @@ func (x *GresShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresShare.ProtoReflect.Descriptor instead.
 func (*GresShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{37}
+	return file_events_events_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GresShare) GetName() string {
@@ -5230,7 +5805,7 @@ type Placed struct {
 
 func (x *Placed) Reset() {
 	*x = Placed{}
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5242,7 +5817,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5255,7 +5830,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{38}
+	return file_events_events_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Placed) GetJob() uint32 {
@@ -5331,13 +5906,14 @@ type Stopping struct {
 	KillAfterS    uint32                 `protobuf:"varint,5,opt,name=kill_after_s,json=killAfterS,proto3" json:"kill_after_s,omitempty"`
 	HoldAfter     bool                   `protobuf:"varint,6,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"` // REQUEUE_STOP: back to the queue, held
 	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	SpecialAfter  bool                   `protobuf:"varint,8,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"` // … as a special exit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5349,7 +5925,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5362,7 +5938,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{39}
+	return file_events_events_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Stopping) GetJob() uint32 {
@@ -5414,6 +5990,13 @@ func (x *Stopping) GetText() string {
 	return ""
 }
 
+func (x *Stopping) GetSpecialAfter() bool {
+	if x != nil {
+		return x.SpecialAfter
+	}
+	return false
+}
+
 // Ended: a job left the queue or its run is over. tasks: only these pending tasks of an array.
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5432,7 +6015,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5444,7 +6027,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5457,7 +6040,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{40}
+	return file_events_events_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -5532,13 +6115,14 @@ type Held struct {
 	Kind          HoldKind               `protobuf:"varint,4,opt,name=kind,proto3,enum=stint.events.HoldKind" json:"kind,omitempty"`
 	Reason        Reason                 `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
 	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5550,7 +6134,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5563,7 +6147,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{41}
+	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Held) GetJob() uint32 {
@@ -5608,19 +6192,27 @@ func (x *Held) GetText() string {
 	return ""
 }
 
+func (x *Held) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
 type Released struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
 	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
 	Priority      uint32                 `protobuf:"varint,4,opt,name=priority,proto3" json:"priority,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,5,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5632,7 +6224,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5645,7 +6237,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{42}
+	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Released) GetJob() uint32 {
@@ -5676,6 +6268,13 @@ func (x *Released) GetPriority() uint32 {
 	return 0
 }
 
+func (x *Released) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
 // Updated: the spec as it is from here on (small changes of a pending or running job).
 type Updated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5688,7 +6287,7 @@ type Updated struct {
 
 func (x *Updated) Reset() {
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5700,7 +6299,7 @@ func (x *Updated) String() string {
 func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5713,7 +6312,7 @@ func (x *Updated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{43}
+	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Updated) GetJob() uint32 {
@@ -5745,13 +6344,15 @@ type Requeued struct {
 	Hold          HoldKind               `protobuf:"varint,4,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
 	Reason        Reason                 `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
 	Priority      uint32                 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
+	Special       bool                   `protobuf:"varint,7,opt,name=special,proto3" json:"special,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,8,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Requeued) Reset() {
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5763,7 +6364,7 @@ func (x *Requeued) String() string {
 func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5776,7 +6377,7 @@ func (x *Requeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{44}
+	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Requeued) GetJob() uint32 {
@@ -5821,6 +6422,20 @@ func (x *Requeued) GetPriority() uint32 {
 	return 0
 }
 
+func (x *Requeued) GetSpecial() bool {
+	if x != nil {
+		return x.Special
+	}
+	return false
+}
+
+func (x *Requeued) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
 type Signalled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -5837,7 +6452,7 @@ type Signalled struct {
 
 func (x *Signalled) Reset() {
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5849,7 +6464,7 @@ func (x *Signalled) String() string {
 func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5862,7 +6477,7 @@ func (x *Signalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{45}
+	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Signalled) GetJob() uint32 {
@@ -5925,13 +6540,14 @@ type Suspended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Suspended) Reset() {
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5943,7 +6559,7 @@ func (x *Suspended) String() string {
 func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5956,7 +6572,7 @@ func (x *Suspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{46}
+	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Suspended) GetJob() uint32 {
@@ -5973,17 +6589,25 @@ func (x *Suspended) GetRun() uint32 {
 	return 0
 }
 
+func (x *Suspended) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
 type Resumed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5995,7 +6619,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6008,7 +6632,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{47}
+	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Resumed) GetJob() uint32 {
@@ -6021,6 +6645,13 @@ func (x *Resumed) GetJob() uint32 {
 func (x *Resumed) GetRun() uint32 {
 	if x != nil {
 		return x.Run
+	}
+	return 0
+}
+
+func (x *Resumed) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
 	}
 	return 0
 }
@@ -6040,7 +6671,7 @@ type NodeChanged struct {
 
 func (x *NodeChanged) Reset() {
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6052,7 +6683,7 @@ func (x *NodeChanged) String() string {
 func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6065,7 +6696,7 @@ func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{48}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeChanged) GetNode() string {
@@ -6120,7 +6751,7 @@ type NodeLost struct {
 
 func (x *NodeLost) Reset() {
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6132,7 +6763,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6145,7 +6776,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{49}
+	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -6171,7 +6802,7 @@ type NodeReturned struct {
 
 func (x *NodeReturned) Reset() {
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6814,7 @@ func (x *NodeReturned) String() string {
 func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6827,7 @@ func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeReturned) GetNode() string {
@@ -6216,7 +6847,7 @@ type Configured struct {
 
 func (x *Configured) Reset() {
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6228,7 +6859,7 @@ func (x *Configured) String() string {
 func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6241,7 +6872,7 @@ func (x *Configured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Configured) GetIntent() *IntentRef {
@@ -6271,7 +6902,7 @@ type Administered struct {
 
 func (x *Administered) Reset() {
 	*x = Administered{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6283,7 +6914,7 @@ func (x *Administered) String() string {
 func (*Administered) ProtoMessage() {}
 
 func (x *Administered) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6296,7 +6927,7 @@ func (x *Administered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Administered.ProtoReflect.Descriptor instead.
 func (*Administered) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Administered) GetIntent() *IntentRef {
@@ -6327,6 +6958,189 @@ func (x *Administered) GetBy() string {
 	return ""
 }
 
+// PartitionChanged: the partition is so from here on, until another configuration is taken over.
+type PartitionChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Act           PartitionAct           `protobuf:"varint,1,opt,name=act,proto3,enum=stint.events.PartitionAct" json:"act,omitempty"`
+	Partition     *PartitionDef          `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartitionChanged) Reset() {
+	*x = PartitionChanged{}
+	mi := &file_events_events_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionChanged) ProtoMessage() {}
+
+func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionChanged.ProtoReflect.Descriptor instead.
+func (*PartitionChanged) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *PartitionChanged) GetAct() PartitionAct {
+	if x != nil {
+		return x.Act
+	}
+	return PartitionAct_PARTITION_CREATE
+}
+
+func (x *PartitionChanged) GetPartition() *PartitionDef {
+	if x != nil {
+		return x.Partition
+	}
+	return nil
+}
+
+func (x *PartitionChanged) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
+// Notified: a run is told something on its standard error.
+type Notified struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notified) Reset() {
+	*x = Notified{}
+	mi := &file_events_events_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notified) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notified) ProtoMessage() {}
+
+func (x *Notified) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notified.ProtoReflect.Descriptor instead.
+func (*Notified) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Notified) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Notified) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Notified) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Notified) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
+// ConfigSet: single settings are so from here on, until another configuration is taken over. Only such as decide nothing.
+type ConfigSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Settings      []*Setting             `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,2,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigSet) Reset() {
+	*x = ConfigSet{}
+	mi := &file_events_events_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigSet) ProtoMessage() {}
+
+func (x *ConfigSet) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigSet.ProtoReflect.Descriptor instead.
+func (*ConfigSet) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ConfigSet) GetSettings() []*Setting {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *ConfigSet) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
 type NodeMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Boot          string                 `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"`         // boot id of the machine (virtual nodes: of the machine, plus the node's own)
@@ -6340,7 +7154,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6352,7 +7166,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6365,7 +7179,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -6418,7 +7232,7 @@ type NodeFact struct {
 
 func (x *NodeFact) Reset() {
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6430,7 +7244,7 @@ func (x *NodeFact) String() string {
 func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6443,7 +7257,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -6529,7 +7343,7 @@ type NodeUp struct {
 
 func (x *NodeUp) Reset() {
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6541,7 +7355,7 @@ func (x *NodeUp) String() string {
 func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6554,7 +7368,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -6596,7 +7410,7 @@ type RunRef struct {
 
 func (x *RunRef) Reset() {
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6608,7 +7422,7 @@ func (x *RunRef) String() string {
 func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6621,7 +7435,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -6668,7 +7482,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6680,7 +7494,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6693,7 +7507,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -6813,7 +7627,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6825,7 +7639,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6838,7 +7652,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -6877,7 +7691,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6889,7 +7703,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6902,7 +7716,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Device) GetName() string {
@@ -6969,7 +7783,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6981,7 +7795,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6994,7 +7808,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -7045,7 +7859,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7057,7 +7871,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7070,7 +7884,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -7179,7 +7993,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7191,7 +8005,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7204,7 +8018,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -7309,7 +8123,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7321,7 +8135,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7334,7 +8148,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -7369,7 +8183,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7381,7 +8195,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7394,7 +8208,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -7429,7 +8243,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7441,7 +8255,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7454,7 +8268,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -7489,7 +8303,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7501,7 +8315,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7514,7 +8328,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{66}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -7551,7 +8365,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7563,7 +8377,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7576,7 +8390,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{67}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -7667,7 +8481,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7679,7 +8493,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7692,7 +8506,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{68}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Config) GetCluster() string {
@@ -8020,7 +8834,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8032,7 +8846,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8045,7 +8859,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{69}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -8072,7 +8886,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8084,7 +8898,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8097,7 +8911,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{70}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Setting) GetKey() string {
@@ -8131,7 +8945,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8143,7 +8957,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8156,7 +8970,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -8250,7 +9064,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8262,7 +9076,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8275,7 +9089,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -8432,7 +9246,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8444,7 +9258,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8457,7 +9271,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GresDef) GetName() string {
@@ -8542,7 +9356,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8554,7 +9368,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8567,7 +9381,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -8852,13 +9666,21 @@ const file_events_events_proto_rawDesc = "" +
 	"\x04full\x18\x05 \x01(\bR\x04full\"N\n" +
 	"\x06Select\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x14\n" +
-	"\x05admin\x18\x02 \x01(\bR\x05admin\"m\n" +
+	"\x05admin\x18\x02 \x01(\bR\x05admin\"\x87\x01\n" +
 	"\aRequeue\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x12\n" +
 	"\x04hold\x18\x02 \x01(\bR\x04hold\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x03 \x01(\bR\n" +
-	"incomplete\"\xc8\v\n" +
+	"incomplete\x12\x18\n" +
+	"\aspecial\x18\x04 \x01(\bR\aspecial\"L\n" +
+	"\x06Notify\x12.\n" +
+	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"Y\n" +
+	"\tSetConfig\x12\x14\n" +
+	"\x05debug\x18\x01 \x01(\tR\x05debug\x12\x19\n" +
+	"\bflags_on\x18\x02 \x03(\tR\aflagsOn\x12\x1b\n" +
+	"\tflags_off\x18\x03 \x03(\tR\bflagsOff\"\xa4\x14\n" +
 	"\tUpdateJob\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12%\n" +
 	"\ftime_limit_s\x18\x02 \x01(\rH\x00R\n" +
@@ -8894,7 +9716,34 @@ const file_events_events_proto_rawDesc = "" +
 	"\tmail_user\x18\x1c \x01(\tH\x17R\bmailUser\x88\x01\x01\x12\x1c\n" +
 	"\astd_out\x18\x1d \x01(\tH\x18R\x06stdOut\x88\x01\x01\x12\x1c\n" +
 	"\astd_err\x18\x1e \x01(\tH\x19R\x06stdErr\x88\x01\x01\x12\x1a\n" +
-	"\x06std_in\x18\x1f \x01(\tH\x1aR\x05stdIn\x88\x01\x01B\x0f\n" +
+	"\x06std_in\x18\x1f \x01(\tH\x1aR\x05stdIn\x88\x01\x01\x12&\n" +
+	"\x04gres\x18  \x03(\v2\x12.stint.events.GresR\x04gres\x12\x19\n" +
+	"\bset_gres\x18! \x01(\bR\asetGres\x12'\n" +
+	"\rcpus_per_task\x18\" \x01(\rH\x1bR\vcpusPerTask\x88\x01\x01\x12.\n" +
+	"\x11min_cpus_per_node\x18# \x01(\rH\x1cR\x0eminCpusPerNode\x88\x01\x01\x12%\n" +
+	"\ftmp_disk_mib\x18$ \x01(\x04H\x1dR\n" +
+	"tmpDiskMib\x88\x01\x01\x12\x17\n" +
+	"\x04cpus\x18% \x01(\rH\x1eR\x04cpus\x88\x01\x01\x12\x1f\n" +
+	"\blicenses\x18& \x01(\tH\x1fR\blicenses\x88\x01\x01\x12%\n" +
+	"\vreservation\x18' \x01(\tH R\vreservation\x88\x01\x01\x12#\n" +
+	"\n" +
+	"contiguous\x18( \x01(\bH!R\n" +
+	"contiguous\x88\x01\x01\x12:\n" +
+	"\texclusive\x18) \x01(\x0e2\x17.stint.events.ExclusiveH\"R\texclusive\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"mail_types\x18* \x01(\rH#R\tmailTypes\x88\x01\x01\x12!\n" +
+	"\n" +
+	"time_min_s\x18+ \x01(\rH$R\btimeMinS\x88\x01\x01\x12\x1e\n" +
+	"\bwork_dir\x18, \x01(\tH%R\aworkDir\x88\x01\x01\x12)\n" +
+	"\x0etasks_per_node\x18- \x01(\rH&R\ftasksPerNode\x88\x01\x01\x12\x19\n" +
+	"\x05extra\x18. \x01(\tH'R\x05extra\x88\x01\x01\x12\x1f\n" +
+	"\bswitches\x18/ \x01(\tH(R\bswitches\x88\x01\x01\x12\x1a\n" +
+	"\x06end_us\x180 \x01(\x03H)R\x05endUs\x88\x01\x01\x12-\n" +
+	"\x10sockets_per_node\x181 \x01(\rH*R\x0esocketsPerNode\x88\x01\x01\x12-\n" +
+	"\x10cores_per_socket\x182 \x01(\rH+R\x0ecoresPerSocket\x88\x01\x01\x12-\n" +
+	"\x10threads_per_core\x183 \x01(\rH,R\x0ethreadsPerCore\x88\x01\x01\x12!\n" +
+	"\freset_accrue\x184 \x01(\bR\vresetAccrue\x12\x17\n" +
+	"\x04hold\x185 \x01(\bH-R\x04hold\x88\x01\x01B\x0f\n" +
 	"\r_time_limit_sB\f\n" +
 	"\n" +
 	"_partitionB\a\n" +
@@ -8932,7 +9781,27 @@ const file_events_events_proto_rawDesc = "" +
 	"\b_std_outB\n" +
 	"\n" +
 	"\b_std_errB\t\n" +
-	"\a_std_in\"\xfa\x01\n" +
+	"\a_std_inB\x10\n" +
+	"\x0e_cpus_per_taskB\x14\n" +
+	"\x12_min_cpus_per_nodeB\x0f\n" +
+	"\r_tmp_disk_mibB\a\n" +
+	"\x05_cpusB\v\n" +
+	"\t_licensesB\x0e\n" +
+	"\f_reservationB\r\n" +
+	"\v_contiguousB\f\n" +
+	"\n" +
+	"_exclusiveB\r\n" +
+	"\v_mail_typesB\r\n" +
+	"\v_time_min_sB\v\n" +
+	"\t_work_dirB\x11\n" +
+	"\x0f_tasks_per_nodeB\b\n" +
+	"\x06_extraB\v\n" +
+	"\t_switchesB\t\n" +
+	"\a_end_usB\x13\n" +
+	"\x11_sockets_per_nodeB\x13\n" +
+	"\x11_cores_per_socketB\x13\n" +
+	"\x11_threads_per_coreB\a\n" +
+	"\x05_hold\"\xf4\x04\n" +
 	"\n" +
 	"UpdateNode\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12-\n" +
@@ -8940,12 +9809,37 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n" +
 	"\bfeatures\x18\x04 \x01(\tH\x01R\bfeatures\x88\x01\x01\x12\x1d\n" +
 	"\acomment\x18\x05 \x01(\tH\x02R\acomment\x88\x01\x01\x12\x1b\n" +
-	"\x06weight\x18\x06 \x01(\rH\x03R\x06weight\x88\x01\x01B\t\n" +
+	"\x06weight\x18\x06 \x01(\rH\x03R\x06weight\x88\x01\x01\x12\x19\n" +
+	"\x05extra\x18\a \x01(\tH\x04R\x05extra\x88\x01\x01\x12,\n" +
+	"\x0factive_features\x18\b \x01(\tH\x05R\x0eactiveFeatures\x88\x01\x01\x12\x1d\n" +
+	"\aaddress\x18\t \x01(\tH\x06R\aaddress\x88\x01\x01\x12 \n" +
+	"\thost_name\x18\n" +
+	" \x01(\tH\aR\bhostName\x88\x01\x01\x12$\n" +
+	"\vinstance_id\x18\v \x01(\tH\bR\n" +
+	"instanceId\x88\x01\x01\x12(\n" +
+	"\rinstance_type\x18\f \x01(\tH\tR\finstanceType\x88\x01\x01\x12)\n" +
+	"\x04gres\x18\r \x03(\v2\x15.stint.events.GresDefR\x04gres\x12\x19\n" +
+	"\bset_gres\x18\x0e \x01(\bR\asetGresB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_featuresB\n" +
 	"\n" +
 	"\b_commentB\t\n" +
-	"\a_weight\"5\n" +
+	"\a_weightB\b\n" +
+	"\x06_extraB\x12\n" +
+	"\x10_active_featuresB\n" +
+	"\n" +
+	"\b_addressB\f\n" +
+	"\n" +
+	"_host_nameB\x0e\n" +
+	"\f_instance_idB\x10\n" +
+	"\x0e_instance_type\"\xdf\x01\n" +
+	"\x0fUpdatePartition\x12,\n" +
+	"\x03act\x18\x01 \x01(\x0e2\x1a.stint.events.PartitionActR\x03act\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x122\n" +
+	"\x06values\x18\x03 \x01(\v2\x1a.stint.events.PartitionDefR\x06values\x12\x16\n" +
+	"\x06fields\x18\x04 \x03(\rR\x06fields\x12\x1b\n" +
+	"\tadd_nodes\x18\x05 \x01(\tR\baddNodes\x12!\n" +
+	"\fremove_nodes\x18\x06 \x01(\tR\vremoveNodes\"5\n" +
 	"\x06Policy\x12+\n" +
 	"\x04acts\x18\x01 \x03(\v2\x17.stint.events.PolicyActR\x04acts\"\xc1\x02\n" +
 	"\tPolicyAct\x12,\n" +
@@ -9171,7 +10065,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"T\n" +
 	"\bObserved\x12!\n" +
 	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
-	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xad\a\n" +
+	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xec\b\n" +
 	"\x04Fact\x124\n" +
 	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
 	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
@@ -9192,7 +10086,11 @@ const file_events_events_proto_rawDesc = "" +
 	"\tsuspended\x18\x0e \x01(\v2\x17.stint.events.SuspendedH\x00R\tsuspended\x121\n" +
 	"\aresumed\x18\x0f \x01(\v2\x15.stint.events.ResumedH\x00R\aresumed\x12A\n" +
 	"\rnode_returned\x18\x10 \x01(\v2\x1a.stint.events.NodeReturnedH\x00R\fnodeReturned\x12@\n" +
-	"\fadministered\x18\x11 \x01(\v2\x1a.stint.events.AdministeredH\x00R\fadministeredB\x06\n" +
+	"\fadministered\x18\x11 \x01(\v2\x1a.stint.events.AdministeredH\x00R\fadministered\x12M\n" +
+	"\x11partition_changed\x18\x14 \x01(\v2\x1e.stint.events.PartitionChangedH\x00R\x10partitionChanged\x124\n" +
+	"\bnotified\x18\x12 \x01(\v2\x16.stint.events.NotifiedH\x00R\bnotified\x128\n" +
+	"\n" +
+	"config_set\x18\x13 \x01(\v2\x17.stint.events.ConfigSetH\x00R\tconfigSetB\x06\n" +
 	"\x04kind\"3\n" +
 	"\tIntentRef\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
@@ -9250,7 +10148,7 @@ const file_events_events_proto_rawDesc = "" +
 	"backfilled\x18\a \x01(\bR\n" +
 	"backfilled\x12\x1c\n" +
 	"\tpartition\x18\b \x01(\tR\tpartition\x12\x1a\n" +
-	"\blicenses\x18\x14 \x01(\tR\blicenses\"\xc9\x01\n" +
+	"\blicenses\x18\x14 \x01(\tR\blicenses\"\xee\x01\n" +
 	"\bStopping\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12-\n" +
@@ -9260,7 +10158,8 @@ const file_events_events_proto_rawDesc = "" +
 	"killAfterS\x12\x1d\n" +
 	"\n" +
 	"hold_after\x18\x06 \x01(\bR\tholdAfter\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\"\x8f\x02\n" +
+	"\x04text\x18\a \x01(\tR\x04text\x12#\n" +
+	"\rspecial_after\x18\b \x01(\bR\fspecialAfter\"\x8f\x02\n" +
 	"\x05Ended\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12,\n" +
@@ -9271,30 +10170,34 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x15\n" +
 	"\x06by_uid\x18\a \x01(\rR\x05byUid\x12\x14\n" +
 	"\x05tasks\x18\b \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\t \x01(\bR\bhasTasks\"\xb9\x01\n" +
+	"\thas_tasks\x18\t \x01(\bR\bhasTasks\"\xd0\x01\n" +
 	"\x04Held\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
 	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12*\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x16.stint.events.HoldKindR\x04kind\x12,\n" +
 	"\x06reason\x18\x05 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\"k\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x15\n" +
+	"\x06by_uid\x18\a \x01(\rR\x05byUid\"\x82\x01\n" +
 	"\bReleased\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
 	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12\x1a\n" +
-	"\bpriority\x18\x04 \x01(\rR\bpriority\"c\n" +
+	"\bpriority\x18\x04 \x01(\rR\bpriority\x12\x15\n" +
+	"\x06by_uid\x18\x05 \x01(\rR\x05byUid\"c\n" +
 	"\aUpdated\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12/\n" +
 	"\x06change\x18\x02 \x01(\v2\x17.stint.events.UpdateJobR\x06change\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\xbf\x01\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\xf0\x01\n" +
 	"\bRequeued\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x19\n" +
 	"\bbegin_us\x18\x03 \x01(\x03R\abeginUs\x12*\n" +
 	"\x04hold\x18\x04 \x01(\x0e2\x16.stint.events.HoldKindR\x04hold\x12,\n" +
 	"\x06reason\x18\x05 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x1a\n" +
-	"\bpriority\x18\x06 \x01(\rR\bpriority\"\xc0\x01\n" +
+	"\bpriority\x18\x06 \x01(\rR\bpriority\x12\x18\n" +
+	"\aspecial\x18\a \x01(\bR\aspecial\x12\x15\n" +
+	"\x06by_uid\x18\b \x01(\rR\x05byUid\"\xc0\x01\n" +
 	"\tSignalled\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x16\n" +
@@ -9304,13 +10207,15 @@ const file_events_events_proto_rawDesc = "" +
 	"\x04full\x18\x05 \x01(\bR\x04full\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\rR\x04step\x12\x19\n" +
 	"\bhas_step\x18\a \x01(\bR\ahasStep\x12\x15\n" +
-	"\x06by_uid\x18\b \x01(\rR\x05byUid\"/\n" +
+	"\x06by_uid\x18\b \x01(\rR\x05byUid\"F\n" +
 	"\tSuspended\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\"-\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x15\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"D\n" +
 	"\aResumed\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\"\xc3\x01\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x15\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\xc3\x01\n" +
 	"\vNodeChanged\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
 	"\x05order\x18\x02 \x01(\x0e2\x17.stint.events.NodeOrderR\x05order\x12\x16\n" +
@@ -9331,7 +10236,19 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12,\n" +
 	"\x06policy\x18\x02 \x01(\v2\x14.stint.events.PolicyR\x06policy\x12\x15\n" +
 	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\x90\x01\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"\x91\x01\n" +
+	"\x10PartitionChanged\x12,\n" +
+	"\x03act\x18\x01 \x01(\x0e2\x1a.stint.events.PartitionActR\x03act\x128\n" +
+	"\tpartition\x18\x02 \x01(\v2\x1a.stint.events.PartitionDefR\tpartition\x12\x15\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"Y\n" +
+	"\bNotified\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x15\n" +
+	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\"U\n" +
+	"\tConfigSet\x121\n" +
+	"\bsettings\x18\x01 \x03(\v2\x15.stint.events.SettingR\bsettings\x12\x15\n" +
+	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\"\x90\x01\n" +
 	"\vNodeMessage\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\fR\bexecutor\x12\f\n" +
@@ -9595,7 +10512,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x13require_reservation\x18\x1d \x01(\bR\x12requireReservation\x12%\n" +
 	"\x0eexclusive_user\x18\x1e \x01(\bR\rexclusiveUser\x12!\n" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
-	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\xad\x01\n" +
+	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\xe8\x01\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +
@@ -9614,7 +10531,17 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06RESUME\x10\n" +
 	"\x12\x0e\n" +
 	"\n" +
-	"ADMINISTER\x10\v*\x80\x01\n" +
+	"ADMINISTER\x10\v\x12\x14\n" +
+	"\x10UPDATE_PARTITION\x10\x0f\x12\n" +
+	"\n" +
+	"\x06NOTIFY\x10\f\x12\a\n" +
+	"\x03TOP\x10\r\x12\x0e\n" +
+	"\n" +
+	"SET_CONFIG\x10\x0e*P\n" +
+	"\fPartitionAct\x12\x14\n" +
+	"\x10PARTITION_CREATE\x10\x00\x12\x14\n" +
+	"\x10PARTITION_CHANGE\x10\x01\x12\x14\n" +
+	"\x10PARTITION_DELETE\x10\x02*\x91\x01\n" +
 	"\tNodeOrder\x12\r\n" +
 	"\tNODE_KEEP\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -9623,7 +10550,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\vNODE_RESUME\x10\x03\x12\x10\n" +
 	"\fNODE_UNDRAIN\x10\x04\x12\x13\n" +
 	"\x0fNODE_FAIL_ORDER\x10\x05\x12\r\n" +
-	"\tNODE_IDLE\x10\x06*V\n" +
+	"\tNODE_IDLE\x10\x06\x12\x0f\n" +
+	"\vNODE_FUTURE\x10\a*V\n" +
 	"\n" +
 	"PolicyDeed\x12\x12\n" +
 	"\x0ePOLICY_NOTHING\x10\x00\x12\x0e\n" +
@@ -9720,7 +10648,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\bNOT_HELD\x10\x00\x12\r\n" +
 	"\tHELD_USER\x10\x01\x12\x0e\n" +
 	"\n" +
-	"HELD_ADMIN\x10\x02*\x8e\x05\n" +
+	"HELD_ADMIN\x10\x02*\xd2\x05\n" +
 	"\x04Code\x12\x06\n" +
 	"\x02OK\x10\x00\x12\r\n" +
 	"\tMALFORMED\x10\x01\x12\x15\n" +
@@ -9758,7 +10686,10 @@ const file_events_events_proto_rawDesc = "" +
 	"\fRATE_LIMITED\x10\x1e\x12\x12\n" +
 	"\x0ePOLICY_REFUSED\x10\x1f\x12\x0f\n" +
 	"\vJOBS_ACTIVE\x10 \x12\x11\n" +
-	"\rINVALID_WCKEY\x10!*\x8e\x01\n" +
+	"\rINVALID_WCKEY\x10!\x12\x16\n" +
+	"\x12INVALID_NODE_STATE\x10\"\x12\x14\n" +
+	"\x10PARTITION_IN_USE\x10#\x12\x14\n" +
+	"\x10PARTITION_EXISTS\x10$*\x8e\x01\n" +
 	"\tStopCause\x12\x10\n" +
 	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +
@@ -9781,7 +10712,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tBOOT_FAIL\x10\t\x12\f\n" +
 	"\bDEADLINE\x10\n" +
 	"\x12\x11\n" +
-	"\rOUT_OF_MEMORY\x10\v*\xba\x05\n" +
+	"\rOUT_OF_MEMORY\x10\v*\xff\x05\n" +
 	"\x06Reason\x12\b\n" +
 	"\x04NONE\x10\x00\x12\f\n" +
 	"\bPRIORITY\x10\x01\x12\x0e\n" +
@@ -9819,7 +10750,10 @@ const file_events_events_proto_rawDesc = "" +
 	"\x14OUT_OF_MEMORY_REASON\x10?\x12\x18\n" +
 	"\x14JOB_HOLD_MAX_REQUEUE\x10@\x12\x0f\n" +
 	"\vSTATUS_LOST\x10A\x12\x11\n" +
-	"\rMEM_PER_LIMIT\x10B*\xaf\x01\n" +
+	"\rMEM_PER_LIMIT\x10B\x12\x17\n" +
+	"\x13ACCOUNT_NOT_ALLOWED\x10C\x12\x13\n" +
+	"\x0fQOS_NOT_ALLOWED\x10D\x12\x15\n" +
+	"\x11JOB_REQUEUED_HELD\x10E*\xaf\x01\n" +
 	"\bEndCause\x12\n" +
 	"\n" +
 	"\x06EXITED\x10\x00\x12\x11\n" +
@@ -9852,210 +10786,229 @@ func file_events_events_proto_rawDescGZIP() []byte {
 	return file_events_events_proto_rawDescData
 }
 
-var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 18)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_events_events_proto_goTypes = []any{
-	(Verb)(0),              // 0: stint.events.Verb
-	(NodeOrder)(0),         // 1: stint.events.NodeOrder
-	(PolicyDeed)(0),        // 2: stint.events.PolicyDeed
-	(PolicyKind)(0),        // 3: stint.events.PolicyKind
-	(AdminLevel)(0),        // 4: stint.events.AdminLevel
-	(Limit)(0),             // 5: stint.events.Limit
-	(Choice)(0),            // 6: stint.events.Choice
-	(Exclusive)(0),         // 7: stint.events.Exclusive
-	(Scope)(0),             // 8: stint.events.Scope
-	(DependencyKind)(0),    // 9: stint.events.DependencyKind
-	(HoldKind)(0),          // 10: stint.events.HoldKind
-	(Code)(0),              // 11: stint.events.Code
-	(StopCause)(0),         // 12: stint.events.StopCause
-	(JobState)(0),          // 13: stint.events.JobState
-	(Reason)(0),            // 14: stint.events.Reason
-	(EndCause)(0),          // 15: stint.events.EndCause
-	(PartitionState)(0),    // 16: stint.events.PartitionState
-	(*IntentBatch)(nil),    // 17: stint.events.IntentBatch
-	(*Intent)(nil),         // 18: stint.events.Intent
-	(*Author)(nil),         // 19: stint.events.Author
-	(*BlobRef)(nil),        // 20: stint.events.BlobRef
-	(*Submit)(nil),         // 21: stint.events.Submit
-	(*Target)(nil),         // 22: stint.events.Target
-	(*Filter)(nil),         // 23: stint.events.Filter
-	(*Cancel)(nil),         // 24: stint.events.Cancel
-	(*Select)(nil),         // 25: stint.events.Select
-	(*Requeue)(nil),        // 26: stint.events.Requeue
-	(*UpdateJob)(nil),      // 27: stint.events.UpdateJob
-	(*UpdateNode)(nil),     // 28: stint.events.UpdateNode
-	(*Policy)(nil),         // 29: stint.events.Policy
-	(*PolicyAct)(nil),      // 30: stint.events.PolicyAct
-	(*PolicySettings)(nil), // 31: stint.events.PolicySettings
-	(*ListChange)(nil),     // 32: stint.events.ListChange
-	(*LimitChange)(nil),    // 33: stint.events.LimitChange
-	(*LimitValue)(nil),     // 34: stint.events.LimitValue
-	(*TresCount)(nil),      // 35: stint.events.TresCount
-	(*JobSpec)(nil),        // 36: stint.events.JobSpec
-	(*Gres)(nil),           // 37: stint.events.Gres
-	(*ArraySpec)(nil),      // 38: stint.events.ArraySpec
-	(*Dependency)(nil),     // 39: stint.events.Dependency
-	(*WarnSignal)(nil),     // 40: stint.events.WarnSignal
-	(*Rlimit)(nil),         // 41: stint.events.Rlimit
-	(*SchedMessage)(nil),   // 42: stint.events.SchedMessage
-	(*Term)(nil),           // 43: stint.events.Term
-	(*Cycle)(nil),          // 44: stint.events.Cycle
-	(*Observed)(nil),       // 45: stint.events.Observed
-	(*Fact)(nil),           // 46: stint.events.Fact
-	(*IntentRef)(nil),      // 47: stint.events.IntentRef
-	(*Admitted)(nil),       // 48: stint.events.Admitted
-	(*Owner)(nil),          // 49: stint.events.Owner
-	(*Judged)(nil),         // 50: stint.events.Judged
-	(*Verdict)(nil),        // 51: stint.events.Verdict
-	(*Allocation)(nil),     // 52: stint.events.Allocation
-	(*NodeShare)(nil),      // 53: stint.events.NodeShare
-	(*GresShare)(nil),      // 54: stint.events.GresShare
-	(*Placed)(nil),         // 55: stint.events.Placed
-	(*Stopping)(nil),       // 56: stint.events.Stopping
-	(*Ended)(nil),          // 57: stint.events.Ended
-	(*Held)(nil),           // 58: stint.events.Held
-	(*Released)(nil),       // 59: stint.events.Released
-	(*Updated)(nil),        // 60: stint.events.Updated
-	(*Requeued)(nil),       // 61: stint.events.Requeued
-	(*Signalled)(nil),      // 62: stint.events.Signalled
-	(*Suspended)(nil),      // 63: stint.events.Suspended
-	(*Resumed)(nil),        // 64: stint.events.Resumed
-	(*NodeChanged)(nil),    // 65: stint.events.NodeChanged
-	(*NodeLost)(nil),       // 66: stint.events.NodeLost
-	(*NodeReturned)(nil),   // 67: stint.events.NodeReturned
-	(*Configured)(nil),     // 68: stint.events.Configured
-	(*Administered)(nil),   // 69: stint.events.Administered
-	(*NodeMessage)(nil),    // 70: stint.events.NodeMessage
-	(*NodeFact)(nil),       // 71: stint.events.NodeFact
-	(*NodeUp)(nil),         // 72: stint.events.NodeUp
-	(*RunRef)(nil),         // 73: stint.events.RunRef
-	(*Inventory)(nil),      // 74: stint.events.Inventory
-	(*Beat)(nil),           // 75: stint.events.Beat
-	(*Device)(nil),         // 76: stint.events.Device
-	(*StepStarted)(nil),    // 77: stint.events.StepStarted
-	(*StepExited)(nil),     // 78: stint.events.StepExited
-	(*Usage)(nil),          // 79: stint.events.Usage
-	(*DeviceAiling)(nil),   // 80: stint.events.DeviceAiling
-	(*ShareMessage)(nil),   // 81: stint.events.ShareMessage
-	(*ShareFactor)(nil),    // 82: stint.events.ShareFactor
-	(*UsageSample)(nil),    // 83: stint.events.UsageSample
-	(*StepUsage)(nil),      // 84: stint.events.StepUsage
-	(*Config)(nil),         // 85: stint.events.Config
-	(*LicenseDef)(nil),     // 86: stint.events.LicenseDef
-	(*Setting)(nil),        // 87: stint.events.Setting
-	(*CgroupConf)(nil),     // 88: stint.events.CgroupConf
-	(*NodeDef)(nil),        // 89: stint.events.NodeDef
-	(*GresDef)(nil),        // 90: stint.events.GresDef
-	(*PartitionDef)(nil),   // 91: stint.events.PartitionDef
+	(Verb)(0),                // 0: stint.events.Verb
+	(PartitionAct)(0),        // 1: stint.events.PartitionAct
+	(NodeOrder)(0),           // 2: stint.events.NodeOrder
+	(PolicyDeed)(0),          // 3: stint.events.PolicyDeed
+	(PolicyKind)(0),          // 4: stint.events.PolicyKind
+	(AdminLevel)(0),          // 5: stint.events.AdminLevel
+	(Limit)(0),               // 6: stint.events.Limit
+	(Choice)(0),              // 7: stint.events.Choice
+	(Exclusive)(0),           // 8: stint.events.Exclusive
+	(Scope)(0),               // 9: stint.events.Scope
+	(DependencyKind)(0),      // 10: stint.events.DependencyKind
+	(HoldKind)(0),            // 11: stint.events.HoldKind
+	(Code)(0),                // 12: stint.events.Code
+	(StopCause)(0),           // 13: stint.events.StopCause
+	(JobState)(0),            // 14: stint.events.JobState
+	(Reason)(0),              // 15: stint.events.Reason
+	(EndCause)(0),            // 16: stint.events.EndCause
+	(PartitionState)(0),      // 17: stint.events.PartitionState
+	(*IntentBatch)(nil),      // 18: stint.events.IntentBatch
+	(*Intent)(nil),           // 19: stint.events.Intent
+	(*Author)(nil),           // 20: stint.events.Author
+	(*BlobRef)(nil),          // 21: stint.events.BlobRef
+	(*Submit)(nil),           // 22: stint.events.Submit
+	(*Target)(nil),           // 23: stint.events.Target
+	(*Filter)(nil),           // 24: stint.events.Filter
+	(*Cancel)(nil),           // 25: stint.events.Cancel
+	(*Select)(nil),           // 26: stint.events.Select
+	(*Requeue)(nil),          // 27: stint.events.Requeue
+	(*Notify)(nil),           // 28: stint.events.Notify
+	(*SetConfig)(nil),        // 29: stint.events.SetConfig
+	(*UpdateJob)(nil),        // 30: stint.events.UpdateJob
+	(*UpdateNode)(nil),       // 31: stint.events.UpdateNode
+	(*UpdatePartition)(nil),  // 32: stint.events.UpdatePartition
+	(*Policy)(nil),           // 33: stint.events.Policy
+	(*PolicyAct)(nil),        // 34: stint.events.PolicyAct
+	(*PolicySettings)(nil),   // 35: stint.events.PolicySettings
+	(*ListChange)(nil),       // 36: stint.events.ListChange
+	(*LimitChange)(nil),      // 37: stint.events.LimitChange
+	(*LimitValue)(nil),       // 38: stint.events.LimitValue
+	(*TresCount)(nil),        // 39: stint.events.TresCount
+	(*JobSpec)(nil),          // 40: stint.events.JobSpec
+	(*Gres)(nil),             // 41: stint.events.Gres
+	(*ArraySpec)(nil),        // 42: stint.events.ArraySpec
+	(*Dependency)(nil),       // 43: stint.events.Dependency
+	(*WarnSignal)(nil),       // 44: stint.events.WarnSignal
+	(*Rlimit)(nil),           // 45: stint.events.Rlimit
+	(*SchedMessage)(nil),     // 46: stint.events.SchedMessage
+	(*Term)(nil),             // 47: stint.events.Term
+	(*Cycle)(nil),            // 48: stint.events.Cycle
+	(*Observed)(nil),         // 49: stint.events.Observed
+	(*Fact)(nil),             // 50: stint.events.Fact
+	(*IntentRef)(nil),        // 51: stint.events.IntentRef
+	(*Admitted)(nil),         // 52: stint.events.Admitted
+	(*Owner)(nil),            // 53: stint.events.Owner
+	(*Judged)(nil),           // 54: stint.events.Judged
+	(*Verdict)(nil),          // 55: stint.events.Verdict
+	(*Allocation)(nil),       // 56: stint.events.Allocation
+	(*NodeShare)(nil),        // 57: stint.events.NodeShare
+	(*GresShare)(nil),        // 58: stint.events.GresShare
+	(*Placed)(nil),           // 59: stint.events.Placed
+	(*Stopping)(nil),         // 60: stint.events.Stopping
+	(*Ended)(nil),            // 61: stint.events.Ended
+	(*Held)(nil),             // 62: stint.events.Held
+	(*Released)(nil),         // 63: stint.events.Released
+	(*Updated)(nil),          // 64: stint.events.Updated
+	(*Requeued)(nil),         // 65: stint.events.Requeued
+	(*Signalled)(nil),        // 66: stint.events.Signalled
+	(*Suspended)(nil),        // 67: stint.events.Suspended
+	(*Resumed)(nil),          // 68: stint.events.Resumed
+	(*NodeChanged)(nil),      // 69: stint.events.NodeChanged
+	(*NodeLost)(nil),         // 70: stint.events.NodeLost
+	(*NodeReturned)(nil),     // 71: stint.events.NodeReturned
+	(*Configured)(nil),       // 72: stint.events.Configured
+	(*Administered)(nil),     // 73: stint.events.Administered
+	(*PartitionChanged)(nil), // 74: stint.events.PartitionChanged
+	(*Notified)(nil),         // 75: stint.events.Notified
+	(*ConfigSet)(nil),        // 76: stint.events.ConfigSet
+	(*NodeMessage)(nil),      // 77: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 78: stint.events.NodeFact
+	(*NodeUp)(nil),           // 79: stint.events.NodeUp
+	(*RunRef)(nil),           // 80: stint.events.RunRef
+	(*Inventory)(nil),        // 81: stint.events.Inventory
+	(*Beat)(nil),             // 82: stint.events.Beat
+	(*Device)(nil),           // 83: stint.events.Device
+	(*StepStarted)(nil),      // 84: stint.events.StepStarted
+	(*StepExited)(nil),       // 85: stint.events.StepExited
+	(*Usage)(nil),            // 86: stint.events.Usage
+	(*DeviceAiling)(nil),     // 87: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 88: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 89: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 90: stint.events.UsageSample
+	(*StepUsage)(nil),        // 91: stint.events.StepUsage
+	(*Config)(nil),           // 92: stint.events.Config
+	(*LicenseDef)(nil),       // 93: stint.events.LicenseDef
+	(*Setting)(nil),          // 94: stint.events.Setting
+	(*CgroupConf)(nil),       // 95: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 96: stint.events.NodeDef
+	(*GresDef)(nil),          // 97: stint.events.GresDef
+	(*PartitionDef)(nil),     // 98: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
-	18,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
+	19,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
 	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
-	19,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	36,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
-	13,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
-	22,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
-	23,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
-	22,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
-	22,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
-	22,  // 9: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	39,  // 10: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	1,   // 11: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	30,  // 12: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
-	2,   // 13: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
-	3,   // 14: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
-	31,  // 15: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
-	33,  // 16: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
-	4,   // 17: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
-	32,  // 18: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
-	32,  // 19: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
-	32,  // 20: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
-	5,   // 21: stint.events.LimitChange.limit:type_name -> stint.events.Limit
-	35,  // 22: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
-	5,   // 23: stint.events.LimitValue.limit:type_name -> stint.events.Limit
-	35,  // 24: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
-	20,  // 25: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
-	20,  // 26: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	37,  // 27: stint.events.JobSpec.gres:type_name -> stint.events.Gres
-	7,   // 28: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	38,  // 29: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	39,  // 30: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
-	6,   // 31: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	40,  // 32: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	41,  // 33: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
-	8,   // 34: stint.events.Gres.scope:type_name -> stint.events.Scope
-	9,   // 35: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	43,  // 36: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	44,  // 37: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	45,  // 38: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	46,  // 39: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	48,  // 40: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	50,  // 41: stint.events.Fact.judged:type_name -> stint.events.Judged
-	55,  // 42: stint.events.Fact.placed:type_name -> stint.events.Placed
-	56,  // 43: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	57,  // 44: stint.events.Fact.ended:type_name -> stint.events.Ended
-	58,  // 45: stint.events.Fact.held:type_name -> stint.events.Held
-	59,  // 46: stint.events.Fact.released:type_name -> stint.events.Released
-	60,  // 47: stint.events.Fact.updated:type_name -> stint.events.Updated
-	61,  // 48: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	65,  // 49: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	68,  // 50: stint.events.Fact.configured:type_name -> stint.events.Configured
-	62,  // 51: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	66,  // 52: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	63,  // 53: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	64,  // 54: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	67,  // 55: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	69,  // 56: stint.events.Fact.administered:type_name -> stint.events.Administered
-	47,  // 57: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	36,  // 58: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	49,  // 59: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	10,  // 60: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	47,  // 61: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	11,  // 62: stint.events.Judged.code:type_name -> stint.events.Code
-	51,  // 63: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	11,  // 64: stint.events.Verdict.code:type_name -> stint.events.Code
-	53,  // 65: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	54,  // 66: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	52,  // 67: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	12,  // 68: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	13,  // 69: stint.events.Ended.state:type_name -> stint.events.JobState
-	14,  // 70: stint.events.Ended.reason:type_name -> stint.events.Reason
-	10,  // 71: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	14,  // 72: stint.events.Held.reason:type_name -> stint.events.Reason
-	27,  // 73: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	10,  // 74: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	14,  // 75: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	1,   // 76: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	28,  // 77: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	47,  // 78: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	85,  // 79: stint.events.Configured.config:type_name -> stint.events.Config
-	47,  // 80: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	29,  // 81: stint.events.Administered.policy:type_name -> stint.events.Policy
-	71,  // 82: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	72,  // 83: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	77,  // 84: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	78,  // 85: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	80,  // 86: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	74,  // 87: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	73,  // 88: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	76,  // 89: stint.events.Inventory.devices:type_name -> stint.events.Device
-	15,  // 90: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	79,  // 91: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	82,  // 92: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	84,  // 93: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	79,  // 94: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	87,  // 95: stint.events.Config.settings:type_name -> stint.events.Setting
-	89,  // 96: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	91,  // 97: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	88,  // 98: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	86,  // 99: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	90,  // 100: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	16,  // 101: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	102, // [102:102] is the sub-list for method output_type
-	102, // [102:102] is the sub-list for method input_type
-	102, // [102:102] is the sub-list for extension type_name
-	102, // [102:102] is the sub-list for extension extendee
-	0,   // [0:102] is the sub-list for field type_name
+	20,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
+	40,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
+	14,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
+	23,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
+	24,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
+	23,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
+	23,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
+	23,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
+	23,  // 10: stint.events.UpdateJob.targets:type_name -> stint.events.Target
+	43,  // 11: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
+	41,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
+	8,   // 13: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
+	2,   // 14: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
+	97,  // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	1,   // 16: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
+	98,  // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	34,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
+	3,   // 19: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
+	4,   // 20: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
+	35,  // 21: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
+	37,  // 22: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
+	5,   // 23: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
+	36,  // 24: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
+	36,  // 25: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
+	36,  // 26: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
+	6,   // 27: stint.events.LimitChange.limit:type_name -> stint.events.Limit
+	39,  // 28: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
+	6,   // 29: stint.events.LimitValue.limit:type_name -> stint.events.Limit
+	39,  // 30: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
+	21,  // 31: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
+	21,  // 32: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
+	41,  // 33: stint.events.JobSpec.gres:type_name -> stint.events.Gres
+	8,   // 34: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
+	42,  // 35: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
+	43,  // 36: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
+	7,   // 37: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
+	44,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
+	45,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
+	9,   // 40: stint.events.Gres.scope:type_name -> stint.events.Scope
+	10,  // 41: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
+	47,  // 42: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	48,  // 43: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	49,  // 44: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	50,  // 45: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	52,  // 46: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	54,  // 47: stint.events.Fact.judged:type_name -> stint.events.Judged
+	59,  // 48: stint.events.Fact.placed:type_name -> stint.events.Placed
+	60,  // 49: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	61,  // 50: stint.events.Fact.ended:type_name -> stint.events.Ended
+	62,  // 51: stint.events.Fact.held:type_name -> stint.events.Held
+	63,  // 52: stint.events.Fact.released:type_name -> stint.events.Released
+	64,  // 53: stint.events.Fact.updated:type_name -> stint.events.Updated
+	65,  // 54: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	69,  // 55: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	72,  // 56: stint.events.Fact.configured:type_name -> stint.events.Configured
+	66,  // 57: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	70,  // 58: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	67,  // 59: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	68,  // 60: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	71,  // 61: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	73,  // 62: stint.events.Fact.administered:type_name -> stint.events.Administered
+	74,  // 63: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	75,  // 64: stint.events.Fact.notified:type_name -> stint.events.Notified
+	76,  // 65: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	51,  // 66: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	40,  // 67: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	53,  // 68: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	11,  // 69: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	51,  // 70: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	12,  // 71: stint.events.Judged.code:type_name -> stint.events.Code
+	55,  // 72: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	12,  // 73: stint.events.Verdict.code:type_name -> stint.events.Code
+	57,  // 74: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	58,  // 75: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	56,  // 76: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	13,  // 77: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	14,  // 78: stint.events.Ended.state:type_name -> stint.events.JobState
+	15,  // 79: stint.events.Ended.reason:type_name -> stint.events.Reason
+	11,  // 80: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	15,  // 81: stint.events.Held.reason:type_name -> stint.events.Reason
+	30,  // 82: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	11,  // 83: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	15,  // 84: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	2,   // 85: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	31,  // 86: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	51,  // 87: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	92,  // 88: stint.events.Configured.config:type_name -> stint.events.Config
+	51,  // 89: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	33,  // 90: stint.events.Administered.policy:type_name -> stint.events.Policy
+	1,   // 91: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
+	98,  // 92: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	94,  // 93: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	78,  // 94: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	79,  // 95: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	84,  // 96: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	85,  // 97: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	87,  // 98: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	81,  // 99: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	80,  // 100: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	83,  // 101: stint.events.Inventory.devices:type_name -> stint.events.Device
+	16,  // 102: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	86,  // 103: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	89,  // 104: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	91,  // 105: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	86,  // 106: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	94,  // 107: stint.events.Config.settings:type_name -> stint.events.Setting
+	96,  // 108: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	98,  // 109: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	95,  // 110: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	93,  // 111: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	97,  // 112: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	17,  // 113: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	114, // [114:114] is the sub-list for method output_type
+	114, // [114:114] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -10063,14 +11016,14 @@ func file_events_events_proto_init() {
 	if File_events_events_proto != nil {
 		return
 	}
-	file_events_events_proto_msgTypes[10].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[11].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[14].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[25].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[12].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[13].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[17].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[28].OneofWrappers = []any{
 		(*SchedMessage_Term)(nil),
 		(*SchedMessage_Cycle)(nil),
 	}
-	file_events_events_proto_msgTypes[29].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[32].OneofWrappers = []any{
 		(*Fact_Admitted)(nil),
 		(*Fact_Judged)(nil),
 		(*Fact_Placed)(nil),
@@ -10088,8 +11041,11 @@ func file_events_events_proto_init() {
 		(*Fact_Resumed)(nil),
 		(*Fact_NodeReturned)(nil),
 		(*Fact_Administered)(nil),
+		(*Fact_PartitionChanged)(nil),
+		(*Fact_Notified)(nil),
+		(*Fact_ConfigSet)(nil),
 	}
-	file_events_events_proto_msgTypes[54].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[60].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -10100,8 +11056,8 @@ func file_events_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
-			NumEnums:      17,
-			NumMessages:   75,
+			NumEnums:      18,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

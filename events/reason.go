@@ -83,6 +83,9 @@ var reasonWords = map[Reason]string{
 	Reason_JOB_HOLD_MAX_REQUEUE:       "JobHoldMaxRequeue",
 	Reason_STATUS_LOST:                "StatusLost",
 	Reason_MEM_PER_LIMIT:              "MaxMemPerLimit",
+	Reason_ACCOUNT_NOT_ALLOWED:        "AccountNotAllowed",
+	Reason_QOS_NOT_ALLOWED:            "QOSNotAllowed",
+	Reason_JOB_REQUEUED_HELD:          "job requeued in held state",
 }
 
 type stateWord struct{ word, compact string }

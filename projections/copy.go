@@ -52,6 +52,8 @@ func (j *Job) copy() *Job {
 		PlacedSeq:        j.PlacedSeq,
 		FinishedUs:       j.FinishedUs,
 		UnfitRuns:        j.UnfitRuns,
+		SpecialExit:      j.SpecialExit,
+		SuspendedAtUs:    j.SuspendedAtUs,
 	}
 }
 
@@ -88,6 +90,13 @@ func (j *Node) copy() *Node {
 		Comment:         j.Comment,
 		Ailing:          j.Ailing,
 		Unfit:           j.Unfit,
+		Future:          j.Future,
+		Extra:           j.Extra,
+		ActiveFeatures:  j.ActiveFeatures,
+		HasActive:       j.HasActive,
+		InstanceId:      j.InstanceId,
+		InstanceType:    j.InstanceType,
+		Configured:      j.Configured,
 	}
 }
 

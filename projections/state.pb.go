@@ -122,9 +122,11 @@ type Job struct {
 	EndCause         events.EndCause        `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
 	PlacedUs         int64                  `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
 	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
-	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
-	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
-	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
+	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`               // runs in a row that a node could not start by its own fault; a release begins anew
+	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"`    // of the current or last run, where the job had a choice
+	SpecialExit      bool                   `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`         // requeued in held state as a special exit
+	SuspendedAtUs    int64                  `protobuf:"varint,51,opt,name=suspended_at_us,json=suspendedAtUs,proto3" json:"suspended_at_us,omitempty"` // when it was last suspended or resumed (as show job has it)
+	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`            // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -481,6 +483,20 @@ func (x *Job) GetLicensesAlloc() string {
 	return ""
 }
 
+func (x *Job) GetSpecialExit() bool {
+	if x != nil {
+		return x.SpecialExit
+	}
+	return false
+}
+
+func (x *Job) GetSuspendedAtUs() int64 {
+	if x != nil {
+		return x.SuspendedAtUs
+	}
+	return 0
+}
+
 func (x *Job) GetFinishedUs() int64 {
 	if x != nil {
 		return x.FinishedUs
@@ -588,6 +604,7 @@ type Stop struct {
 	KillAfterS    uint32                 `protobuf:"varint,4,opt,name=kill_after_s,json=killAfterS,proto3" json:"kill_after_s,omitempty"`
 	HoldAfter     bool                   `protobuf:"varint,5,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"`
 	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	SpecialAfter  bool                   `protobuf:"varint,7,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,6 +679,13 @@ func (x *Stop) GetText() string {
 		return x.Text
 	}
 	return ""
+}
+
+func (x *Stop) GetSpecialAfter() bool {
+	if x != nil {
+		return x.SpecialAfter
+	}
+	return false
 }
 
 type DependencyState struct {
@@ -748,6 +772,7 @@ type SignalOrder struct {
 	Full          bool                   `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`
 	Step          uint32                 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
 	HasStep       bool                   `protobuf:"varint,6,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
+	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,6 +847,13 @@ func (x *SignalOrder) GetHasStep() bool {
 		return x.HasStep
 	}
 	return false
+}
+
+func (x *SignalOrder) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
 }
 
 // Array: what is known of a whole array while any of it is hot. started is filled in snapshots and answers only; in memory
@@ -1033,8 +1065,15 @@ type Node struct {
 	Invalid         bool                   `protobuf:"varint,27,opt,name=invalid,proto3" json:"invalid,omitempty"` // registered with less than configured
 	NeverUp         bool                   `protobuf:"varint,28,opt,name=never_up,json=neverUp,proto3" json:"never_up,omitempty"`
 	Comment         string                 `protobuf:"bytes,29,opt,name=comment,proto3" json:"comment,omitempty"`
-	Unfit           string                 `protobuf:"bytes,31,opt,name=unfit,proto3" json:"unfit,omitempty"`   // why it could not start a run by its own fault; an administrator's or the leader's order to the node clears it
-	Ailing          []*events.DeviceAiling `protobuf:"bytes,30,rep,name=ailing,proto3" json:"ailing,omitempty"` // last word on each device that ailed, since the node came up
+	Unfit           string                 `protobuf:"bytes,31,opt,name=unfit,proto3" json:"unfit,omitempty"`    // why it could not start a run by its own fault; an administrator's or the leader's order to the node clears it
+	Ailing          []*events.DeviceAiling `protobuf:"bytes,30,rep,name=ailing,proto3" json:"ailing,omitempty"`  // last word on each device that ailed, since the node came up
+	Future          bool                   `protobuf:"varint,38,opt,name=future,proto3" json:"future,omitempty"` // set aside: as if not there until it is resumed
+	Extra           string                 `protobuf:"bytes,32,opt,name=extra,proto3" json:"extra,omitempty"`
+	ActiveFeatures  string                 `protobuf:"bytes,33,opt,name=active_features,json=activeFeatures,proto3" json:"active_features,omitempty"` // with has_active: some of the features, in force now
+	HasActive       bool                   `protobuf:"varint,34,opt,name=has_active,json=hasActive,proto3" json:"has_active,omitempty"`
+	InstanceId      string                 `protobuf:"bytes,35,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	InstanceType    string                 `protobuf:"bytes,36,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
+	Configured      *events.NodeDef        `protobuf:"bytes,37,opt,name=configured,proto3" json:"configured,omitempty"` // its definition as configured, if an administrator changed it since
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1282,6 +1321,55 @@ func (x *Node) GetUnfit() string {
 func (x *Node) GetAiling() []*events.DeviceAiling {
 	if x != nil {
 		return x.Ailing
+	}
+	return nil
+}
+
+func (x *Node) GetFuture() bool {
+	if x != nil {
+		return x.Future
+	}
+	return false
+}
+
+func (x *Node) GetExtra() string {
+	if x != nil {
+		return x.Extra
+	}
+	return ""
+}
+
+func (x *Node) GetActiveFeatures() string {
+	if x != nil {
+		return x.ActiveFeatures
+	}
+	return ""
+}
+
+func (x *Node) GetHasActive() bool {
+	if x != nil {
+		return x.HasActive
+	}
+	return false
+}
+
+func (x *Node) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *Node) GetInstanceType() string {
+	if x != nil {
+		return x.InstanceType
+	}
+	return ""
+}
+
+func (x *Node) GetConfigured() *events.NodeDef {
+	if x != nil {
+		return x.Configured
 	}
 	return nil
 }
@@ -2922,7 +3010,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x89\r\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xd4\r\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -2984,7 +3072,9 @@ const file_projections_state_proto_rawDesc = "" +
 	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1d\n" +
 	"\n" +
 	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12%\n" +
-	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12\x1f\n" +
+	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12!\n" +
+	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12&\n" +
+	"\x0fsuspended_at_us\x183 \x01(\x03R\rsuspendedAtUs\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +
@@ -2996,7 +3086,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\vexit_signal\x18\x05 \x01(\rR\n" +
 	"exitSignal\x12,\n" +
 	"\x05cause\x18\x06 \x01(\x0e2\x16.stint.events.EndCauseR\x05cause\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\"\xb6\x01\n" +
+	"\x04text\x18\a \x01(\tR\x04text\"\xdb\x01\n" +
 	"\x04Stop\x12-\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x17.stint.events.StopCauseR\x05cause\x12\x15\n" +
 	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\x12\x13\n" +
@@ -3005,7 +3095,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"killAfterS\x12\x1d\n" +
 	"\n" +
 	"hold_after\x18\x05 \x01(\bR\tholdAfter\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\"\xc7\x01\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12#\n" +
+	"\rspecial_after\x18\a \x01(\bR\fspecialAfter\"\xc7\x01\n" +
 	"\x0fDependencyState\x128\n" +
 	"\n" +
 	"dependency\x18\x01 \x01(\v2\x18.stint.events.DependencyR\n" +
@@ -3013,7 +3104,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.stint.projections.FulfilmentR\x05state\x12\x19\n" +
 	"\bsince_us\x18\x03 \x01(\x03R\asinceUs\x12\x14\n" +
 	"\x05ready\x18\x04 \x03(\x04R\x05ready\x12\x14\n" +
-	"\x05never\x18\x05 \x03(\x04R\x05never\"\x9f\x01\n" +
+	"\x05never\x18\x05 \x03(\x04R\x05never\"\xb3\x01\n" +
 	"\vSignalOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1d\n" +
@@ -3021,7 +3112,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"batch_only\x18\x03 \x01(\bR\tbatchOnly\x12\x12\n" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\x06 \x01(\bR\ahasStep\"\xa0\x02\n" +
+	"\bhas_step\x18\x06 \x01(\bR\ahasStep\x12\x12\n" +
+	"\x04text\x18\a \x01(\tR\x04text\"\xa0\x02\n" +
 	"\x05Array\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\rR\x05total\x12\x18\n" +
@@ -3037,7 +3129,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\rR\x04task\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12,\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x14\n" +
-	"\x05ended\x18\x04 \x01(\bR\x05ended\"\x85\a\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xf8\b\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12'\n" +
@@ -3074,7 +3166,18 @@ const file_projections_state_proto_rawDesc = "" +
 	"\bnever_up\x18\x1c \x01(\bR\aneverUp\x12\x18\n" +
 	"\acomment\x18\x1d \x01(\tR\acomment\x12\x14\n" +
 	"\x05unfit\x18\x1f \x01(\tR\x05unfit\x122\n" +
-	"\x06ailing\x18\x1e \x03(\v2\x1a.stint.events.DeviceAilingR\x06ailing\"\\\n" +
+	"\x06ailing\x18\x1e \x03(\v2\x1a.stint.events.DeviceAilingR\x06ailing\x12\x16\n" +
+	"\x06future\x18& \x01(\bR\x06future\x12\x14\n" +
+	"\x05extra\x18  \x01(\tR\x05extra\x12'\n" +
+	"\x0factive_features\x18! \x01(\tR\x0eactiveFeatures\x12\x1d\n" +
+	"\n" +
+	"has_active\x18\" \x01(\bR\thasActive\x12\x1f\n" +
+	"\vinstance_id\x18# \x01(\tR\n" +
+	"instanceId\x12#\n" +
+	"\rinstance_type\x18$ \x01(\tR\finstanceType\x125\n" +
+	"\n" +
+	"configured\x18% \x01(\v2\x15.stint.events.NodeDefR\n" +
+	"configured\"\\\n" +
 	"\bNodeGres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -3332,37 +3435,38 @@ var file_projections_state_proto_depIdxs = []int32{
 	37, // 19: stint.projections.Node.inventory:type_name -> stint.events.Inventory
 	9,  // 20: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
 	38, // 21: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
-	39, // 22: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
-	12, // 23: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
-	40, // 24: stint.projections.Association.limits:type_name -> stint.events.LimitValue
-	40, // 25: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
-	16, // 26: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
-	10, // 27: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
-	11, // 28: stint.projections.PolicyState.users:type_name -> stint.projections.User
-	13, // 29: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
-	14, // 30: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
-	15, // 31: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
-	17, // 32: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
-	41, // 33: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	42, // 34: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	43, // 35: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	21, // 36: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	44, // 37: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	8,  // 38: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 39: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	6,  // 40: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	19, // 41: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	22, // 42: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	23, // 43: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	45, // 44: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	25, // 45: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	20, // 46: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	18, // 47: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	36, // 22: stint.projections.Node.configured:type_name -> stint.events.NodeDef
+	39, // 23: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
+	12, // 24: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
+	40, // 25: stint.projections.Association.limits:type_name -> stint.events.LimitValue
+	40, // 26: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
+	16, // 27: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
+	10, // 28: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
+	11, // 29: stint.projections.PolicyState.users:type_name -> stint.projections.User
+	13, // 30: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
+	14, // 31: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
+	15, // 32: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
+	17, // 33: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
+	41, // 34: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
+	42, // 35: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
+	43, // 36: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
+	21, // 37: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
+	44, // 38: stint.projections.Snapshot.config:type_name -> stint.events.Config
+	8,  // 39: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
+	1,  // 40: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
+	6,  // 41: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
+	19, // 42: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
+	22, // 43: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
+	23, // 44: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
+	45, // 45: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
+	25, // 46: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
+	20, // 47: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
+	18, // 48: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_projections_state_proto_init() }

@@ -67,6 +67,8 @@ func (m *Job) CloneVT() *Job {
 	r.PlacedSeq = m.PlacedSeq
 	r.UnfitRuns = m.UnfitRuns
 	r.LicensesAlloc = m.LicensesAlloc
+	r.SpecialExit = m.SpecialExit
+	r.SuspendedAtUs = m.SuspendedAtUs
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -139,6 +141,7 @@ func (m *Stop) CloneVT() *Stop {
 	r.KillAfterS = m.KillAfterS
 	r.HoldAfter = m.HoldAfter
 	r.Text = m.Text
+	r.SpecialAfter = m.SpecialAfter
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -190,6 +193,7 @@ func (m *SignalOrder) CloneVT() *SignalOrder {
 	r.Full = m.Full
 	r.Step = m.Step
 	r.HasStep = m.HasStep
+	r.Text = m.Text
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -282,6 +286,13 @@ func (m *Node) CloneVT() *Node {
 	r.NeverUp = m.NeverUp
 	r.Comment = m.Comment
 	r.Unfit = m.Unfit
+	r.Future = m.Future
+	r.Extra = m.Extra
+	r.ActiveFeatures = m.ActiveFeatures
+	r.HasActive = m.HasActive
+	r.InstanceId = m.InstanceId
+	r.InstanceType = m.InstanceType
+	r.Configured = m.Configured.CloneVT()
 	if rhs := m.Executor; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -1074,6 +1085,12 @@ func (this *Job) EqualVT(that *Job) bool {
 	if this.UnfitRuns != that.UnfitRuns {
 		return false
 	}
+	if this.SpecialExit != that.SpecialExit {
+		return false
+	}
+	if this.SuspendedAtUs != that.SuspendedAtUs {
+		return false
+	}
 	if this.LicensesAlloc != that.LicensesAlloc {
 		return false
 	}
@@ -1146,6 +1163,9 @@ func (this *Stop) EqualVT(that *Stop) bool {
 		return false
 	}
 	if this.Text != that.Text {
+		return false
+	}
+	if this.SpecialAfter != that.SpecialAfter {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1223,6 +1243,9 @@ func (this *SignalOrder) EqualVT(that *SignalOrder) bool {
 		return false
 	}
 	if this.HasStep != that.HasStep {
+		return false
+	}
+	if this.Text != that.Text {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1463,6 +1486,27 @@ func (this *Node) EqualVT(that *Node) bool {
 		}
 	}
 	if this.Unfit != that.Unfit {
+		return false
+	}
+	if this.Extra != that.Extra {
+		return false
+	}
+	if this.ActiveFeatures != that.ActiveFeatures {
+		return false
+	}
+	if this.HasActive != that.HasActive {
+		return false
+	}
+	if this.InstanceId != that.InstanceId {
+		return false
+	}
+	if this.InstanceType != that.InstanceType {
+		return false
+	}
+	if !this.Configured.EqualVT(that.Configured) {
+		return false
+	}
+	if this.Future != that.Future {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2489,6 +2533,25 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0xe2
 	}
+	if m.SuspendedAtUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SuspendedAtUs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x98
+	}
+	if m.SpecialExit {
+		i--
+		if m.SpecialExit {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x90
+	}
 	if m.UnfitRuns != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UnfitRuns))
 		i--
@@ -2971,6 +3034,16 @@ func (m *Stop) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SpecialAfter {
+		i--
+		if m.SpecialAfter {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x38
+	}
 	if len(m.Text) > 0 {
 		i -= len(m.Text)
 		copy(dAtA[i:], m.Text)
@@ -3133,6 +3206,13 @@ func (m *SignalOrder) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Text) > 0 {
+		i -= len(m.Text)
+		copy(dAtA[i:], m.Text)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Text)))
+		i--
+		dAtA[i] = 0x3a
 	}
 	if m.HasStep {
 		i--
@@ -3354,6 +3434,78 @@ func (m *Node) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Future {
+		i--
+		if m.Future {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xb0
+	}
+	if m.Configured != nil {
+		size, err := m.Configured.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xaa
+	}
+	if len(m.InstanceType) > 0 {
+		i -= len(m.InstanceType)
+		copy(dAtA[i:], m.InstanceType)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.InstanceType)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa2
+	}
+	if len(m.InstanceId) > 0 {
+		i -= len(m.InstanceId)
+		copy(dAtA[i:], m.InstanceId)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.InstanceId)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x9a
+	}
+	if m.HasActive {
+		i--
+		if m.HasActive {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x90
+	}
+	if len(m.ActiveFeatures) > 0 {
+		i -= len(m.ActiveFeatures)
+		copy(dAtA[i:], m.ActiveFeatures)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ActiveFeatures)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x8a
+	}
+	if len(m.Extra) > 0 {
+		i -= len(m.Extra)
+		copy(dAtA[i:], m.Extra)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Extra)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x82
 	}
 	if len(m.Unfit) > 0 {
 		i -= len(m.Unfit)
@@ -5327,6 +5479,12 @@ func (m *Job) SizeVT() (n int) {
 	if m.UnfitRuns != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.UnfitRuns))
 	}
+	if m.SpecialExit {
+		n += 3
+	}
+	if m.SuspendedAtUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.SuspendedAtUs))
+	}
 	l = len(m.LicensesAlloc)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
@@ -5393,6 +5551,9 @@ func (m *Stop) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.SpecialAfter {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5454,6 +5615,10 @@ func (m *SignalOrder) SizeVT() (n int) {
 	}
 	if m.HasStep {
 		n += 2
+	}
+	l = len(m.Text)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5645,6 +5810,32 @@ func (m *Node) SizeVT() (n int) {
 	l = len(m.Unfit)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Extra)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.ActiveFeatures)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.HasActive {
+		n += 3
+	}
+	l = len(m.InstanceId)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.InstanceType)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Configured != nil {
+		l = m.Configured.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Future {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7440,6 +7631,45 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 50:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SpecialExit", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.SpecialExit = bool(v != 0)
+		case 51:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SuspendedAtUs", wireType)
+			}
+			m.SuspendedAtUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SuspendedAtUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 60:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LicensesAlloc", wireType)
@@ -7861,6 +8091,26 @@ func (m *Stop) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Text = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SpecialAfter", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.SpecialAfter = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8306,6 +8556,38 @@ func (m *SignalOrder) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.HasStep = bool(v != 0)
+		case 7:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Text", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Text = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -9603,6 +9885,210 @@ func (m *Node) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Unfit = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 32:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Extra", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Extra = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 33:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ActiveFeatures", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ActiveFeatures = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 34:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HasActive", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.HasActive = bool(v != 0)
+		case 35:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field InstanceId", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.InstanceId = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 36:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field InstanceType", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.InstanceType = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 37:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Configured", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Configured == nil {
+				m.Configured = &events.NodeDef{}
+			}
+			if err := m.Configured.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 38:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Future", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Future = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

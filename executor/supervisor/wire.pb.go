@@ -1598,6 +1598,7 @@ type Signal struct {
 	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
 	Which         Which                  `protobuf:"varint,5,opt,name=which,proto3,enum=stint.supervisor.Which" json:"which,omitempty"`
 	Number        uint32                 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"` // of the order; a step takes each, ascending, once. 0: not numbered
+	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`      // not empty: no signal is sent, the step's standard error gets these words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1672,6 +1673,13 @@ func (x *Signal) GetNumber() uint32 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *Signal) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
 }
 
 type Suspend struct {
@@ -3169,14 +3177,15 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\aupgrade\x18\n" +
 	" \x01(\v2\x19.stint.supervisor.UpgradeH\x00R\aupgrade\x12,\n" +
 	"\x04stop\x18\v \x01(\v2\x16.stint.supervisor.StopH\x00R\x04stopB\x06\n" +
-	"\x04verb\"\xad\x01\n" +
+	"\x04verb\"\xc1\x01\n" +
 	"\x06Signal\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
 	"\x04step\x18\x03 \x01(\rH\x00R\x04step\x88\x01\x01\x12\x16\n" +
 	"\x06signal\x18\x04 \x01(\x05R\x06signal\x12-\n" +
 	"\x05which\x18\x05 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\x12\x16\n" +
-	"\x06number\x18\x06 \x01(\rR\x06numberB\a\n" +
+	"\x06number\x18\x06 \x01(\rR\x06number\x12\x12\n" +
+	"\x04text\x18\a \x01(\tR\x04textB\a\n" +
 	"\x05_step\"E\n" +
 	"\aSuspend\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +

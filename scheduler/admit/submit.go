@@ -72,7 +72,7 @@ func (d *Desk) complete(spec *events.JobSpec) *refusal {
 		return refuse(events.Code_QUEUE_FULL, "the cluster keeps %d jobs, as many as MaxJobCount allows; submit again when some have ended", n)
 	}
 	for _, check := range []func(*events.JobSpec) *refusal{
-		d.sizes, d.unsupported, d.rights, d.partitions, d.array, d.times, d.memory, d.choices, d.licenses, d.sampling, d.feasible,
+		d.sizes, d.unsupported, d.rights, d.partitions, d.array, d.times, d.memory, d.choices, d.licenses, d.sampling, d.enforced, d.feasible,
 	} {
 		if r := check(spec); r != nil {
 			return r
@@ -223,17 +223,19 @@ func (d *Desk) mayUse(p *events.PartitionDef, account, qos string) *refusal {
 	case events.PartitionState_PARTITION_DRAIN, events.PartitionState_PARTITION_INACTIVE_STATE:
 		return refuse(events.Code_PARTITION_DOWN, "partition %s takes no new jobs now", p.Name)
 	}
+	if cfg := d.r.Config(); cfg.EnforcePartLimitsAll || cfg.EnforcePartLimitsAny {
+		switch reason, _ := MayRun(p, account, qos); reason {
+		case events.Reason_ACCOUNT_NOT_ALLOWED:
+			return refuse(events.Code_INVALID_ACCOUNT, "account %q may not use partition %s", account, p.Name)
+		case events.Reason_QOS_NOT_ALLOWED:
+			return refuse(events.Code_INVALID_QOS, "QOS %q may not use partition %s", qos, p.Name)
+		}
+	}
 	switch {
 	case d.who.Uid == 0 && p.DisableRootJobs:
 		return refuse(events.Code_ROOT_DENIED, "partition %s takes no jobs of root (DisableRootJobs)", p.Name)
 	case p.RequireReservation:
 		return refuse(events.Code_INVALID_RESERVATION, "partition %s takes only jobs with a reservation", p.Name)
-	case len(p.AllowAccounts) > 0 && !slices.Contains(p.AllowAccounts, account),
-		len(p.AllowAccounts) == 0 && slices.Contains(p.DenyAccounts, account):
-		return refuse(events.Code_INVALID_ACCOUNT, "account %q may not use partition %s", account, p.Name)
-	case len(p.AllowQos) > 0 && !slices.Contains(p.AllowQos, qos),
-		len(p.AllowQos) == 0 && slices.Contains(p.DenyQos, qos):
-		return refuse(events.Code_INVALID_QOS, "QOS %q may not use partition %s", qos, p.Name)
 	case d.admin():
 		return nil
 	case p.RootOnly:
@@ -242,6 +244,27 @@ func (d *Desk) mayUse(p *events.PartitionDef, account, qos string) *refusal {
 		return refuse(events.Code_PARTITION_ACCESS, "partition %s is for members of %s, and %s is in none of them", p.Name, strings.Join(p.AllowGroups, ", "), d.who.User)
 	}
 	return nil
+}
+
+// MayRun asks whether a partition runs jobs of an account and a QOS; where limits are not enforced at submission, jobs that it
+// does not run wait there. It returns NONE, or the reason with its sentence, which is Slurm's.
+func MayRun(p *events.PartitionDef, account, qos string) (events.Reason, string) {
+	for _, k := range []struct {
+		what, name  string
+		allow, deny []string
+		reason      events.Reason
+	}{
+		{"account", account, p.GetAllowAccounts(), p.GetDenyAccounts(), events.Reason_ACCOUNT_NOT_ALLOWED},
+		{"QOS", qos, p.GetAllowQos(), p.GetDenyQos(), events.Reason_QOS_NOT_ALLOWED},
+	} {
+		switch {
+		case len(k.allow) > 0 && !slices.Contains(k.allow, k.name):
+			return k.reason, "Job's " + k.what + " not permitted to use this partition (" + p.GetName() + " allows " + strings.Join(k.allow, ",") + " not " + k.name + ")"
+		case len(k.allow) == 0 && len(k.deny) > 0 && slices.Contains(k.deny, k.name):
+			return k.reason, "Job's " + k.what + " not permitted to use this partition (" + p.GetName() + " denies " + strings.Join(k.deny, ",") + " including " + k.name + ")"
+		}
+	}
+	return events.Reason_NONE, ""
 }
 
 func (d *Desk) inGroup(allowed []string) bool {
@@ -283,21 +306,6 @@ func (d *Desk) times(s *events.JobSpec) *refusal {
 	if s.TimeMinS > s.TimeLimitS {
 		return refuse(events.Code_INVALID_TIME_LIMIT, "the least time of %s is longer than the time limit of %s", minutes(s.TimeMinS), minutes(s.TimeLimitS))
 	}
-	if cfg.EnforcePartLimitsAll || cfg.EnforcePartLimitsAny {
-		within, first := 0, (*refusal)(nil)
-		for _, name := range names {
-			p := d.r.Partition(name)
-			r := limitsOf(p, s)
-			if r == nil {
-				within++
-			} else if first == nil {
-				first = r
-			}
-		}
-		if within == 0 || cfg.EnforcePartLimitsAll && within < len(names) {
-			return first
-		}
-	}
 	if s.BeginUs < 0 || s.DeadlineUs < 0 || s.BeginUs > latestUs || s.DeadlineUs > latestUs {
 		return refuse(events.Code_MALFORMED, "a time before the year 1970 or after the year 9999 is given")
 	}
@@ -328,19 +336,48 @@ func MaxTime(p *events.PartitionDef) uint32 {
 	return p.GetMaxTimeS()
 }
 
-// limitsOf asks whether a job is within a partition's limits, where these are enforced at submission.
-func limitsOf(p *events.PartitionDef, s *events.JobSpec) *refusal {
-	most := p.MaxNodes
-	if most == 0 {
-		most = events.Unlimited
+// enforced refuses what is beyond the limits of all its partitions, or of any of them, where the configuration says so
+// (EnforcePartLimits).
+func (d *Desk) enforced(s *events.JobSpec) *refusal {
+	cfg := d.r.Config()
+	if !cfg.EnforcePartLimitsAll && !cfg.EnforcePartLimitsAny {
+		return nil
 	}
-	switch {
-	case s.TimeLimitS > MaxTime(p):
-		return refuse(events.Code_INVALID_TIME_LIMIT, "the time limit of %s is above the %s that partition %s allows", minutes(s.TimeLimitS), minutes(MaxTime(p)), p.Name)
-	case s.MinNodes > most:
-		return refuse(events.Code_INVALID_NODE_COUNT, "%d nodes are more than the %d that partition %s allows", s.MinNodes, most, p.Name)
-	case s.MaxNodes > 0 && s.MaxNodes < p.MinNodes:
+	names := strings.Split(s.Partition, ",")
+	within, first := 0, (*refusal)(nil)
+	for _, name := range names {
+		r := d.limitsOf(d.r.Partition(name), s)
+		if r == nil {
+			within++
+		} else if first == nil {
+			first = r
+		}
+	}
+	if within == 0 || cfg.EnforcePartLimitsAll && within < len(names) {
+		return first
+	}
+	return nil
+}
+
+// limitsOf asks whether a job is within a partition's limits, where these are enforced at submission.
+func (d *Desk) limitsOf(p *events.PartitionDef, s *events.JobSpec) *refusal {
+	board := d.idle()
+	q, problem := d.shapes.Of(s)
+	if problem != nil {
+		return fromProblem(problem)
+	}
+	switch board.Beyond(q, p.Name) {
+	case events.Reason_PARTITION_CONFIG:
+		return refuse(events.Code_TOO_MANY_CPUS, "%s", board.Lacks(q, p.Name))
+	case events.Reason_PARTITION_NODE_LIMIT:
+		most := board.NodeLimit(p.Name)
+		if int64(s.MinNodes) > int64(most) {
+			return refuse(events.Code_INVALID_NODE_COUNT, "%d nodes are more than the %d that partition %s gives a job", s.MinNodes, most, p.Name)
+		}
 		return refuse(events.Code_INVALID_NODE_COUNT, "%d nodes are fewer than the %d that partition %s asks for", s.MaxNodes, p.MinNodes, p.Name)
+	}
+	if s.TimeLimitS > MaxTime(p) {
+		return refuse(events.Code_INVALID_TIME_LIMIT, "the time limit of %s is above the %s that partition %s allows", minutes(s.TimeLimitS), minutes(MaxTime(p)), p.Name)
 	}
 	return nil
 }
@@ -461,7 +498,9 @@ func first(a, b uint64) uint64 {
 	return b
 }
 
-// feasible asks whether the cluster as configured could ever run the job, and if not, what it has not got.
+// feasible asks whether the cluster as configured could ever run the job, and if not, what it has not got. A job that asks
+// for more than a partition as a whole gives (nodes, CPUs, time) may wait for better days, as Slurm has it, where limits are
+// not enforced; one that no node could serve is refused. What is held is looked at when it is released.
 func (d *Desk) feasible(s *events.JobSpec) *refusal {
 	board := d.idle()
 	q, problem := d.shapes.Of(s)
@@ -474,17 +513,25 @@ func (d *Desk) feasible(s *events.JobSpec) *refusal {
 	if r := d.preferred(s); r != nil {
 		return r
 	}
-	if s.Hold {
+	if s.Hold || s.HasPriority && s.Priority == 0 {
 		return nil // as in Slurm: it is found out once it is released
 	}
-	enforced := d.r.Config().GetEnforcePartLimitsAll() || d.r.Config().GetEnforcePartLimitsAny()
+	names := strings.Split(s.Partition, ",")
 	var why string
-	for name := range strings.SplitSeq(s.Partition, ",") {
-		if board.PartitionSize(name) == 0 {
+	for _, name := range names {
+		p := d.r.Partition(name)
+		beyond := events.Reason_NONE
+		switch {
+		case board.PartitionSize(name) == 0:
 			why = "partition " + name + " has no nodes"
 			continue
+		case len(names) == 1 && p.State != events.PartitionState_PARTITION_DOWN_STATE:
+			beyond = board.Beyond(q, name)
 		}
-		if board.Fits(q, name) || !enforced && board.TooBig(q, name) {
+		if beyond == events.Reason_NONE && s.TimeLimitS > MaxTime(p) {
+			beyond = events.Reason_PARTITION_TIME_LIMIT
+		}
+		if beyond != events.Reason_NONE || board.FitsLimit(q, name) {
 			return nil
 		}
 		if why == "" {
@@ -527,13 +574,8 @@ func (d *Desk) namesExist(q *place.Request) *refusal {
 	}
 	for _, g := range q.Gres {
 		if !slices.ContainsFunc(d.nodes, func(n *projections.Node) bool {
-			return slices.ContainsFunc(n.Gres, func(h *projections.NodeGres) bool {
-				return h.Name == g.Name && (g.Type == "" || h.Type == g.Type) && h.Count > 0
-			})
+			return slices.ContainsFunc(n.Gres, func(h *projections.NodeGres) bool { return h.Name == g.Name })
 		}) {
-			if g.Type != "" {
-				return refuse(events.Code_INVALID_GRES, "no node has a %s of type %s", g.Name, g.Type)
-			}
 			return refuse(events.Code_INVALID_GRES, "no node has a %s", g.Name)
 		}
 	}

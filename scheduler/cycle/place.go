@@ -94,8 +94,8 @@ func (s *placing) try(e *rank.Entry) {
 			return
 		}
 	}
-	if reason := limitReason(e.Partition, w); reason != events.Reason_NONE {
-		s.waits(w, reason, "")
+	if reason, text := s.limitReason(e.Partition, w); reason != events.Reason_NONE {
+		s.waits(w, reason, text)
 		return
 	}
 	for {
@@ -134,23 +134,24 @@ func (s *placing) stands(e *rank.Entry, w *waiting) standing {
 	return standing{name, s.board.Census(w.q, name, window)}
 }
 
-// limitReason is which limit of a partition a job is beyond, if it is.
-func limitReason(p *events.PartitionDef, w *waiting) events.Reason {
-	most := p.GetMaxNodes()
-	if most == 0 {
-		most = events.Unlimited
+// limitReason is which limit of a partition a job is beyond, if it is, with a sentence where the word does not say it all.
+func (s *placing) limitReason(p *events.PartitionDef, w *waiting) (events.Reason, string) {
+	switch p.GetState() {
+	case events.PartitionState_PARTITION_DOWN_STATE:
+		return events.Reason_PARTITION_DOWN_REASON, ""
+	case events.PartitionState_PARTITION_INACTIVE_STATE:
+		return events.Reason_PARTITION_INACTIVE, ""
 	}
-	switch {
-	case p.GetState() == events.PartitionState_PARTITION_DOWN_STATE:
-		return events.Reason_PARTITION_DOWN_REASON
-	case p.GetState() == events.PartitionState_PARTITION_INACTIVE_STATE:
-		return events.Reason_PARTITION_INACTIVE
-	case w.limit > admit.MaxTime(p):
-		return events.Reason_PARTITION_TIME_LIMIT
-	case w.minNodes > most, w.maxNodes > 0 && w.maxNodes < p.GetMinNodes():
-		return events.Reason_PARTITION_NODE_LIMIT
+	if w.q.LeastCPUs() > 1 || w.maxNodes > 0 && w.maxNodes < p.GetMinNodes() {
+		if s.board.Beyond(w.q, p.GetName()) != events.Reason_NONE {
+			t := s.troubleOf(p, w.q)
+			return t.reason, t.text
+		}
 	}
-	return events.Reason_NONE
+	if w.limit > admit.MaxTime(p) {
+		return events.Reason_PARTITION_TIME_LIMIT, ""
+	}
+	return admit.MayRun(p, w.job.GetSpec().GetAccount(), w.job.GetSpec().GetQos())
 }
 
 // limitOf is the time limit a job starts with, seconds: what it asked for, or what its deadline leaves of it.
@@ -285,7 +286,7 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked
 		s.waits(w, events.Reason_PRIORITY, "")
 		return
 	}
-	if t := s.troubleOf(e, q); t.reason != events.Reason_NONE {
+	if t := s.troubleOf(e.Partition, q); t.reason != events.Reason_NONE {
 		s.waits(w, t.reason, t.text)
 		return
 	}
@@ -312,11 +313,11 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked
 }
 
 // troubleOf is what is wrong with nodes that keeps a request from ever fitting as things stand; NONE if nothing is.
-func (s *placing) troubleOf(e *rank.Entry, q *place.Request) trouble {
-	key := failure{q: q, part: e.Partition}
+func (s *placing) troubleOf(p *events.PartitionDef, q *place.Request) trouble {
+	key := failure{q: q, part: p}
 	t, known := s.trouble[key]
 	if !known {
-		t.reason, t.text = s.board.Trouble(q, e.Partition.GetName(), s.mem.desk.Idle(s.c))
+		t.reason, t.text = s.board.Trouble(q, p.GetName(), s.mem.desk.Idle(s.c))
 		s.trouble[key] = t
 	}
 	return t

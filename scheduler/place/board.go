@@ -54,6 +54,7 @@ type partition struct {
 	maxCPUs int     // of a job on one node
 	most    int     // nodes of a job, as placing has it
 	limit   int     // the partition's own limit of that
+	cpus    int     // of all its nodes
 }
 
 type node struct {
@@ -138,6 +139,7 @@ func newBoard(s Source, idle bool) *Board {
 		for _, r := range s.PartitionNodes(def.Name) {
 			if n, ok := b.byName[r.Name]; ok {
 				p.nodes = append(p.nodes, n)
+				p.cpus += int(b.nodes[n].cpus)
 			}
 		}
 		b.parts[def.Name] = p

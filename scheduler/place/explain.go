@@ -31,6 +31,47 @@ func (b *Board) Fits(q *Request, part string) bool {
 	return fits
 }
 
+// FitsLimit is Fits within the partition's own limit of nodes.
+func (b *Board) FitsLimit(q *Request, part string) bool {
+	p := b.parts[part]
+	if p == nil || !b.Fits(q, part) {
+		return false
+	}
+	return p.limit >= len(p.nodes) || b.placeWithin(p.limit, q, p, Window{To: Forever}, nil) != nil
+}
+
+// NodeLimit is how many nodes of a partition one job can have: all of them, or as many as its limit says.
+func (b *Board) NodeLimit(part string) int {
+	p := b.parts[part]
+	if p == nil {
+		return 0
+	}
+	return min(p.limit, len(p.nodes))
+}
+
+// Beyond says which limit of a partition as a whole a request goes beyond: PARTITION_CONFIG for more CPUs than all its nodes
+// have, PARTITION_NODE_LIMIT for more nodes than a job can have there, or fewer than it has to; NONE if it is within both.
+func (b *Board) Beyond(q *Request, part string) events.Reason {
+	p := b.parts[part]
+	switch {
+	case p == nil:
+		return events.Reason_NONE
+	case q.LeastCPUs() > p.cpus:
+		return events.Reason_PARTITION_CONFIG
+	case q.MinNodes > b.NodeLimit(part), q.MaxNodes < int(p.def.GetMinNodes()):
+		return events.Reason_PARTITION_NODE_LIMIT
+	}
+	return events.Reason_NONE
+}
+
+// LeastCPUs is how many CPUs a request takes at least, on all its nodes together.
+func (q *Request) LeastCPUs() int {
+	if q.Overcommit {
+		return q.MinNodes
+	}
+	return max(q.MinNodes, min(q.Tasks*q.CPUsPerTask, MaxCount))
+}
+
 // most is the largest that any single node of a list has.
 type most struct {
 	cpus  int
@@ -94,6 +135,10 @@ func (b *Board) Lacks(q *Request, part string) string {
 		return fmt.Sprintf("it asks for %d MiB for each of %d CPUs on one node, the most in partition %s is %d MiB", q.MemoryMiB, max(q.CPUsPerTask, q.MinCPUs), part, m.mem)
 	case hosts == 0:
 		return fmt.Sprintf("no node of partition %s has all it asks for at once", part)
+	case q.MinNodes > p.limit:
+		return fmt.Sprintf("it asks for %d nodes, partition %s gives a job %d at most", q.MinNodes, part, p.limit)
+	case q.MaxNodes < int(p.def.GetMinNodes()):
+		return fmt.Sprintf("it asks for at most %d nodes, a job in partition %s has to take %d", q.MaxNodes, part, p.def.GetMinNodes())
 	case hosts < q.MinNodes:
 		return fmt.Sprintf("it asks for %d nodes, partition %s has %d that could serve it", q.MinNodes, part, hosts)
 	case tasks < q.Tasks:
@@ -119,27 +164,6 @@ func (q *Request) gresText() string {
 	return text
 }
 
-// TooBig says whether a request asks for more nodes or CPUs than a partition of an idle board has, though a part of it would
-// fit: it may wait for the partition to grow.
-func (b *Board) TooBig(q *Request, part string) bool {
-	p := b.parts[part]
-	if p == nil {
-		return false
-	}
-	cpus, takes := 0, false
-	whole := q.Exclusive || p.idle || b.linear
-	for _, i := range p.nodes {
-		n := &b.nodes[i]
-		cpus += int(n.cpus)
-		if !takes && q.suits(n) {
-			b.look(n, Window{To: Forever}, &b.room)
-			t, _ := b.capacity(n, q, whole, p, &b.room)
-			takes = t > 0
-		}
-	}
-	return takes && (q.MinNodes > len(p.nodes) || !q.Overcommit && q.Tasks*q.CPUsPerTask > cpus)
-}
-
 // Trouble says why a request that does not fit now would not fit either if all running jobs were gone: nodes that are out
 // of service, the partition's limit of nodes, or nodes that are no longer there. It returns NONE if it would fit: the job
 // waits for resources. idle is the idle board of the same state.
@@ -151,15 +175,15 @@ func (b *Board) Trouble(q *Request, part string, idle *Board) (events.Reason, st
 	if e := b.eligibleNodes(q, p); len(e.unavailable) > 0 {
 		return events.Reason_REQ_NODE_NOT_AVAIL, "UnavailableNodes:" + hostlist.Compress(e.unavailable)
 	}
+	if r := idle.Beyond(q, part); r != events.Reason_NONE {
+		return r, idle.Lacks(q, part)
+	}
 	if idle.fitsUsable(q, part, b) {
 		return events.Reason_NONE, ""
 	}
 	if ip := idle.parts[part]; idle.placeWithin(ip.limit, q, ip, Window{To: Forever}, nil) == nil {
 		if idle.Fits(q, part) {
 			return events.Reason_PARTITION_NODE_LIMIT, ""
-		}
-		if idle.TooBig(q, part) {
-			return events.Reason_PARTITION_CONFIG, idle.Lacks(q, part)
 		}
 		return events.Reason_BAD_CONSTRAINTS, idle.Lacks(q, part)
 	}
