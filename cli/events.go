@@ -85,7 +85,7 @@ func tell(c *cli.Context, conn *wire.Conn, q *rows.AskStory) error {
 				return nil // nobody reads any more
 			}
 		}
-		end := len(a.Story) == 0 || a.StorySeq == 0 || a.StorySeq == q.AfterSeq
+		end := a.StorySeq == 0 || a.StorySeq == q.AfterSeq || a.StorySeq >= a.Seq
 		if len(a.Story) == 0 && !told && !follow && !q.Void && q.Job != 0 && q.AfterSeq == 0 {
 			return fmt.Errorf("the log knows no job %d", q.Job)
 		}

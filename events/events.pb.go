@@ -1339,6 +1339,74 @@ func (EndCause) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
+// Private: what PrivateData keeps from everybody but its owner and administrators.
+type Private int32
+
+const (
+	Private_PRIVATE_NONE         Private = 0
+	Private_PRIVATE_JOBS         Private = 1
+	Private_PRIVATE_NODES        Private = 2
+	Private_PRIVATE_PARTITIONS   Private = 3
+	Private_PRIVATE_USAGE        Private = 4
+	Private_PRIVATE_EVENTS       Private = 5
+	Private_PRIVATE_ACCOUNTS     Private = 6
+	Private_PRIVATE_USERS        Private = 7
+	Private_PRIVATE_RESERVATIONS Private = 8
+)
+
+// Enum value maps for Private.
+var (
+	Private_name = map[int32]string{
+		0: "PRIVATE_NONE",
+		1: "PRIVATE_JOBS",
+		2: "PRIVATE_NODES",
+		3: "PRIVATE_PARTITIONS",
+		4: "PRIVATE_USAGE",
+		5: "PRIVATE_EVENTS",
+		6: "PRIVATE_ACCOUNTS",
+		7: "PRIVATE_USERS",
+		8: "PRIVATE_RESERVATIONS",
+	}
+	Private_value = map[string]int32{
+		"PRIVATE_NONE":         0,
+		"PRIVATE_JOBS":         1,
+		"PRIVATE_NODES":        2,
+		"PRIVATE_PARTITIONS":   3,
+		"PRIVATE_USAGE":        4,
+		"PRIVATE_EVENTS":       5,
+		"PRIVATE_ACCOUNTS":     6,
+		"PRIVATE_USERS":        7,
+		"PRIVATE_RESERVATIONS": 8,
+	}
+)
+
+func (x Private) Enum() *Private {
+	p := new(Private)
+	*p = x
+	return p
+}
+
+func (x Private) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Private) Descriptor() protoreflect.EnumDescriptor {
+	return file_events_events_proto_enumTypes[17].Descriptor()
+}
+
+func (Private) Type() protoreflect.EnumType {
+	return &file_events_events_proto_enumTypes[17]
+}
+
+func (x Private) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Private.Descriptor instead.
+func (Private) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{17}
+}
+
 type PartitionState int32
 
 const (
@@ -1375,11 +1443,11 @@ func (x PartitionState) String() string {
 }
 
 func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
-	return file_events_events_proto_enumTypes[17].Descriptor()
+	return file_events_events_proto_enumTypes[18].Descriptor()
 }
 
 func (PartitionState) Type() protoreflect.EnumType {
-	return &file_events_events_proto_enumTypes[17]
+	return &file_events_events_proto_enumTypes[18]
 }
 
 func (x PartitionState) Number() protoreflect.EnumNumber {
@@ -1388,7 +1456,7 @@ func (x PartitionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PartitionState.Descriptor instead.
 func (PartitionState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
 
 // IntentBatch is one message of an agent: what waited when it was sent, at most 256 KiB.
@@ -8474,6 +8542,7 @@ type Config struct {
 	AccountingEnforce    []string               `protobuf:"bytes,45,rep,name=accounting_enforce,json=accountingEnforce,proto3" json:"accounting_enforce,omitempty"` // associations, limits, qos, safe, wckeys, nojobs, nosteps: lower case, what they imply included
 	AccountingTres       []string               `protobuf:"bytes,46,rep,name=accounting_tres,json=accountingTres,proto3" json:"accounting_tres,omitempty"`          // AccountingStorageTRES, in its order
 	TrackWckey           bool                   `protobuf:"varint,47,opt,name=track_wckey,json=trackWckey,proto3" json:"track_wckey,omitempty"`
+	PrivateData          []Private              `protobuf:"varint,48,rep,packed,name=private_data,json=privateData,proto3,enum=stint.events.Private" json:"private_data,omitempty"`
 	Licenses             []*LicenseDef          `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -8815,6 +8884,13 @@ func (x *Config) GetTrackWckey() bool {
 		return x.TrackWckey
 	}
 	return false
+}
+
+func (x *Config) GetPrivateData() []Private {
+	if x != nil {
+		return x.PrivateData
+	}
+	return nil
 }
 
 func (x *Config) GetLicenses() []*LicenseDef {
@@ -10368,7 +10444,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xf9\r\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xb3\x0e\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -10424,7 +10500,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x12accounting_enforce\x18- \x03(\tR\x11accountingEnforce\x12'\n" +
 	"\x0faccounting_tres\x18. \x03(\tR\x0eaccountingTres\x12\x1f\n" +
 	"\vtrack_wckey\x18/ \x01(\bR\n" +
-	"trackWckey\x124\n" +
+	"trackWckey\x128\n" +
+	"\fprivate_data\x180 \x03(\x0e2\x15.stint.events.PrivateR\vprivateData\x124\n" +
 	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\"6\n" +
 	"\n" +
 	"LicenseDef\x12\x12\n" +
@@ -10767,7 +10844,17 @@ const file_events_events_proto_rawDesc = "" +
 	"\bRUN_VOID\x10\a\x12\x11\n" +
 	"\rNODE_WAS_LOST\x10\b\x12\x0e\n" +
 	"\n" +
-	"NODE_UNFIT\x10\t*o\n" +
+	"NODE_UNFIT\x10\t*\xc2\x01\n" +
+	"\aPrivate\x12\x10\n" +
+	"\fPRIVATE_NONE\x10\x00\x12\x10\n" +
+	"\fPRIVATE_JOBS\x10\x01\x12\x11\n" +
+	"\rPRIVATE_NODES\x10\x02\x12\x16\n" +
+	"\x12PRIVATE_PARTITIONS\x10\x03\x12\x11\n" +
+	"\rPRIVATE_USAGE\x10\x04\x12\x12\n" +
+	"\x0ePRIVATE_EVENTS\x10\x05\x12\x14\n" +
+	"\x10PRIVATE_ACCOUNTS\x10\x06\x12\x11\n" +
+	"\rPRIVATE_USERS\x10\a\x12\x18\n" +
+	"\x14PRIVATE_RESERVATIONS\x10\b*o\n" +
 	"\x0ePartitionState\x12\x10\n" +
 	"\fPARTITION_UP\x10\x00\x12\x18\n" +
 	"\x14PARTITION_DOWN_STATE\x10\x01\x12\x13\n" +
@@ -10786,7 +10873,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 	return file_events_events_proto_rawDescData
 }
 
-var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 18)
+var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
 var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
@@ -10806,209 +10893,211 @@ var file_events_events_proto_goTypes = []any{
 	(JobState)(0),            // 14: stint.events.JobState
 	(Reason)(0),              // 15: stint.events.Reason
 	(EndCause)(0),            // 16: stint.events.EndCause
-	(PartitionState)(0),      // 17: stint.events.PartitionState
-	(*IntentBatch)(nil),      // 18: stint.events.IntentBatch
-	(*Intent)(nil),           // 19: stint.events.Intent
-	(*Author)(nil),           // 20: stint.events.Author
-	(*BlobRef)(nil),          // 21: stint.events.BlobRef
-	(*Submit)(nil),           // 22: stint.events.Submit
-	(*Target)(nil),           // 23: stint.events.Target
-	(*Filter)(nil),           // 24: stint.events.Filter
-	(*Cancel)(nil),           // 25: stint.events.Cancel
-	(*Select)(nil),           // 26: stint.events.Select
-	(*Requeue)(nil),          // 27: stint.events.Requeue
-	(*Notify)(nil),           // 28: stint.events.Notify
-	(*SetConfig)(nil),        // 29: stint.events.SetConfig
-	(*UpdateJob)(nil),        // 30: stint.events.UpdateJob
-	(*UpdateNode)(nil),       // 31: stint.events.UpdateNode
-	(*UpdatePartition)(nil),  // 32: stint.events.UpdatePartition
-	(*Policy)(nil),           // 33: stint.events.Policy
-	(*PolicyAct)(nil),        // 34: stint.events.PolicyAct
-	(*PolicySettings)(nil),   // 35: stint.events.PolicySettings
-	(*ListChange)(nil),       // 36: stint.events.ListChange
-	(*LimitChange)(nil),      // 37: stint.events.LimitChange
-	(*LimitValue)(nil),       // 38: stint.events.LimitValue
-	(*TresCount)(nil),        // 39: stint.events.TresCount
-	(*JobSpec)(nil),          // 40: stint.events.JobSpec
-	(*Gres)(nil),             // 41: stint.events.Gres
-	(*ArraySpec)(nil),        // 42: stint.events.ArraySpec
-	(*Dependency)(nil),       // 43: stint.events.Dependency
-	(*WarnSignal)(nil),       // 44: stint.events.WarnSignal
-	(*Rlimit)(nil),           // 45: stint.events.Rlimit
-	(*SchedMessage)(nil),     // 46: stint.events.SchedMessage
-	(*Term)(nil),             // 47: stint.events.Term
-	(*Cycle)(nil),            // 48: stint.events.Cycle
-	(*Observed)(nil),         // 49: stint.events.Observed
-	(*Fact)(nil),             // 50: stint.events.Fact
-	(*IntentRef)(nil),        // 51: stint.events.IntentRef
-	(*Admitted)(nil),         // 52: stint.events.Admitted
-	(*Owner)(nil),            // 53: stint.events.Owner
-	(*Judged)(nil),           // 54: stint.events.Judged
-	(*Verdict)(nil),          // 55: stint.events.Verdict
-	(*Allocation)(nil),       // 56: stint.events.Allocation
-	(*NodeShare)(nil),        // 57: stint.events.NodeShare
-	(*GresShare)(nil),        // 58: stint.events.GresShare
-	(*Placed)(nil),           // 59: stint.events.Placed
-	(*Stopping)(nil),         // 60: stint.events.Stopping
-	(*Ended)(nil),            // 61: stint.events.Ended
-	(*Held)(nil),             // 62: stint.events.Held
-	(*Released)(nil),         // 63: stint.events.Released
-	(*Updated)(nil),          // 64: stint.events.Updated
-	(*Requeued)(nil),         // 65: stint.events.Requeued
-	(*Signalled)(nil),        // 66: stint.events.Signalled
-	(*Suspended)(nil),        // 67: stint.events.Suspended
-	(*Resumed)(nil),          // 68: stint.events.Resumed
-	(*NodeChanged)(nil),      // 69: stint.events.NodeChanged
-	(*NodeLost)(nil),         // 70: stint.events.NodeLost
-	(*NodeReturned)(nil),     // 71: stint.events.NodeReturned
-	(*Configured)(nil),       // 72: stint.events.Configured
-	(*Administered)(nil),     // 73: stint.events.Administered
-	(*PartitionChanged)(nil), // 74: stint.events.PartitionChanged
-	(*Notified)(nil),         // 75: stint.events.Notified
-	(*ConfigSet)(nil),        // 76: stint.events.ConfigSet
-	(*NodeMessage)(nil),      // 77: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 78: stint.events.NodeFact
-	(*NodeUp)(nil),           // 79: stint.events.NodeUp
-	(*RunRef)(nil),           // 80: stint.events.RunRef
-	(*Inventory)(nil),        // 81: stint.events.Inventory
-	(*Beat)(nil),             // 82: stint.events.Beat
-	(*Device)(nil),           // 83: stint.events.Device
-	(*StepStarted)(nil),      // 84: stint.events.StepStarted
-	(*StepExited)(nil),       // 85: stint.events.StepExited
-	(*Usage)(nil),            // 86: stint.events.Usage
-	(*DeviceAiling)(nil),     // 87: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 88: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 89: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 90: stint.events.UsageSample
-	(*StepUsage)(nil),        // 91: stint.events.StepUsage
-	(*Config)(nil),           // 92: stint.events.Config
-	(*LicenseDef)(nil),       // 93: stint.events.LicenseDef
-	(*Setting)(nil),          // 94: stint.events.Setting
-	(*CgroupConf)(nil),       // 95: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 96: stint.events.NodeDef
-	(*GresDef)(nil),          // 97: stint.events.GresDef
-	(*PartitionDef)(nil),     // 98: stint.events.PartitionDef
+	(Private)(0),             // 17: stint.events.Private
+	(PartitionState)(0),      // 18: stint.events.PartitionState
+	(*IntentBatch)(nil),      // 19: stint.events.IntentBatch
+	(*Intent)(nil),           // 20: stint.events.Intent
+	(*Author)(nil),           // 21: stint.events.Author
+	(*BlobRef)(nil),          // 22: stint.events.BlobRef
+	(*Submit)(nil),           // 23: stint.events.Submit
+	(*Target)(nil),           // 24: stint.events.Target
+	(*Filter)(nil),           // 25: stint.events.Filter
+	(*Cancel)(nil),           // 26: stint.events.Cancel
+	(*Select)(nil),           // 27: stint.events.Select
+	(*Requeue)(nil),          // 28: stint.events.Requeue
+	(*Notify)(nil),           // 29: stint.events.Notify
+	(*SetConfig)(nil),        // 30: stint.events.SetConfig
+	(*UpdateJob)(nil),        // 31: stint.events.UpdateJob
+	(*UpdateNode)(nil),       // 32: stint.events.UpdateNode
+	(*UpdatePartition)(nil),  // 33: stint.events.UpdatePartition
+	(*Policy)(nil),           // 34: stint.events.Policy
+	(*PolicyAct)(nil),        // 35: stint.events.PolicyAct
+	(*PolicySettings)(nil),   // 36: stint.events.PolicySettings
+	(*ListChange)(nil),       // 37: stint.events.ListChange
+	(*LimitChange)(nil),      // 38: stint.events.LimitChange
+	(*LimitValue)(nil),       // 39: stint.events.LimitValue
+	(*TresCount)(nil),        // 40: stint.events.TresCount
+	(*JobSpec)(nil),          // 41: stint.events.JobSpec
+	(*Gres)(nil),             // 42: stint.events.Gres
+	(*ArraySpec)(nil),        // 43: stint.events.ArraySpec
+	(*Dependency)(nil),       // 44: stint.events.Dependency
+	(*WarnSignal)(nil),       // 45: stint.events.WarnSignal
+	(*Rlimit)(nil),           // 46: stint.events.Rlimit
+	(*SchedMessage)(nil),     // 47: stint.events.SchedMessage
+	(*Term)(nil),             // 48: stint.events.Term
+	(*Cycle)(nil),            // 49: stint.events.Cycle
+	(*Observed)(nil),         // 50: stint.events.Observed
+	(*Fact)(nil),             // 51: stint.events.Fact
+	(*IntentRef)(nil),        // 52: stint.events.IntentRef
+	(*Admitted)(nil),         // 53: stint.events.Admitted
+	(*Owner)(nil),            // 54: stint.events.Owner
+	(*Judged)(nil),           // 55: stint.events.Judged
+	(*Verdict)(nil),          // 56: stint.events.Verdict
+	(*Allocation)(nil),       // 57: stint.events.Allocation
+	(*NodeShare)(nil),        // 58: stint.events.NodeShare
+	(*GresShare)(nil),        // 59: stint.events.GresShare
+	(*Placed)(nil),           // 60: stint.events.Placed
+	(*Stopping)(nil),         // 61: stint.events.Stopping
+	(*Ended)(nil),            // 62: stint.events.Ended
+	(*Held)(nil),             // 63: stint.events.Held
+	(*Released)(nil),         // 64: stint.events.Released
+	(*Updated)(nil),          // 65: stint.events.Updated
+	(*Requeued)(nil),         // 66: stint.events.Requeued
+	(*Signalled)(nil),        // 67: stint.events.Signalled
+	(*Suspended)(nil),        // 68: stint.events.Suspended
+	(*Resumed)(nil),          // 69: stint.events.Resumed
+	(*NodeChanged)(nil),      // 70: stint.events.NodeChanged
+	(*NodeLost)(nil),         // 71: stint.events.NodeLost
+	(*NodeReturned)(nil),     // 72: stint.events.NodeReturned
+	(*Configured)(nil),       // 73: stint.events.Configured
+	(*Administered)(nil),     // 74: stint.events.Administered
+	(*PartitionChanged)(nil), // 75: stint.events.PartitionChanged
+	(*Notified)(nil),         // 76: stint.events.Notified
+	(*ConfigSet)(nil),        // 77: stint.events.ConfigSet
+	(*NodeMessage)(nil),      // 78: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 79: stint.events.NodeFact
+	(*NodeUp)(nil),           // 80: stint.events.NodeUp
+	(*RunRef)(nil),           // 81: stint.events.RunRef
+	(*Inventory)(nil),        // 82: stint.events.Inventory
+	(*Beat)(nil),             // 83: stint.events.Beat
+	(*Device)(nil),           // 84: stint.events.Device
+	(*StepStarted)(nil),      // 85: stint.events.StepStarted
+	(*StepExited)(nil),       // 86: stint.events.StepExited
+	(*Usage)(nil),            // 87: stint.events.Usage
+	(*DeviceAiling)(nil),     // 88: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 89: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 90: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 91: stint.events.UsageSample
+	(*StepUsage)(nil),        // 92: stint.events.StepUsage
+	(*Config)(nil),           // 93: stint.events.Config
+	(*LicenseDef)(nil),       // 94: stint.events.LicenseDef
+	(*Setting)(nil),          // 95: stint.events.Setting
+	(*CgroupConf)(nil),       // 96: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 97: stint.events.NodeDef
+	(*GresDef)(nil),          // 98: stint.events.GresDef
+	(*PartitionDef)(nil),     // 99: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
-	19,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
+	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
 	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
-	20,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	40,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
+	21,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
+	41,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
 	14,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
-	23,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
-	24,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
-	23,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
-	23,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
-	23,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
-	23,  // 10: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	43,  // 11: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	41,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
+	24,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
+	25,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
+	24,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
+	24,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
+	24,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
+	24,  // 10: stint.events.UpdateJob.targets:type_name -> stint.events.Target
+	44,  // 11: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
+	42,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
 	8,   // 13: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
 	2,   // 14: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	97,  // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	98,  // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
 	1,   // 16: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	98,  // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
-	34,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
+	99,  // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	35,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
 	3,   // 19: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
 	4,   // 20: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
-	35,  // 21: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
-	37,  // 22: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
+	36,  // 21: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
+	38,  // 22: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
 	5,   // 23: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
-	36,  // 24: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
-	36,  // 25: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
-	36,  // 26: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
+	37,  // 24: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
+	37,  // 25: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
+	37,  // 26: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
 	6,   // 27: stint.events.LimitChange.limit:type_name -> stint.events.Limit
-	39,  // 28: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
+	40,  // 28: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
 	6,   // 29: stint.events.LimitValue.limit:type_name -> stint.events.Limit
-	39,  // 30: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
-	21,  // 31: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
-	21,  // 32: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	41,  // 33: stint.events.JobSpec.gres:type_name -> stint.events.Gres
+	40,  // 30: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
+	22,  // 31: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
+	22,  // 32: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
+	42,  // 33: stint.events.JobSpec.gres:type_name -> stint.events.Gres
 	8,   // 34: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	42,  // 35: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	43,  // 36: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
+	43,  // 35: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
+	44,  // 36: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
 	7,   // 37: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	44,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	45,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
+	45,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
+	46,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
 	9,   // 40: stint.events.Gres.scope:type_name -> stint.events.Scope
 	10,  // 41: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	47,  // 42: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	48,  // 43: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	49,  // 44: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	50,  // 45: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	52,  // 46: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	54,  // 47: stint.events.Fact.judged:type_name -> stint.events.Judged
-	59,  // 48: stint.events.Fact.placed:type_name -> stint.events.Placed
-	60,  // 49: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	61,  // 50: stint.events.Fact.ended:type_name -> stint.events.Ended
-	62,  // 51: stint.events.Fact.held:type_name -> stint.events.Held
-	63,  // 52: stint.events.Fact.released:type_name -> stint.events.Released
-	64,  // 53: stint.events.Fact.updated:type_name -> stint.events.Updated
-	65,  // 54: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	69,  // 55: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	72,  // 56: stint.events.Fact.configured:type_name -> stint.events.Configured
-	66,  // 57: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	70,  // 58: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	67,  // 59: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	68,  // 60: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	71,  // 61: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	73,  // 62: stint.events.Fact.administered:type_name -> stint.events.Administered
-	74,  // 63: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	75,  // 64: stint.events.Fact.notified:type_name -> stint.events.Notified
-	76,  // 65: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	51,  // 66: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	40,  // 67: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	53,  // 68: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	48,  // 42: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	49,  // 43: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	50,  // 44: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	51,  // 45: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	53,  // 46: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	55,  // 47: stint.events.Fact.judged:type_name -> stint.events.Judged
+	60,  // 48: stint.events.Fact.placed:type_name -> stint.events.Placed
+	61,  // 49: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	62,  // 50: stint.events.Fact.ended:type_name -> stint.events.Ended
+	63,  // 51: stint.events.Fact.held:type_name -> stint.events.Held
+	64,  // 52: stint.events.Fact.released:type_name -> stint.events.Released
+	65,  // 53: stint.events.Fact.updated:type_name -> stint.events.Updated
+	66,  // 54: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	70,  // 55: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	73,  // 56: stint.events.Fact.configured:type_name -> stint.events.Configured
+	67,  // 57: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	71,  // 58: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	68,  // 59: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	69,  // 60: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	72,  // 61: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	74,  // 62: stint.events.Fact.administered:type_name -> stint.events.Administered
+	75,  // 63: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	76,  // 64: stint.events.Fact.notified:type_name -> stint.events.Notified
+	77,  // 65: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	52,  // 66: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	41,  // 67: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	54,  // 68: stint.events.Admitted.owner:type_name -> stint.events.Owner
 	11,  // 69: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	51,  // 70: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	52,  // 70: stint.events.Judged.intent:type_name -> stint.events.IntentRef
 	12,  // 71: stint.events.Judged.code:type_name -> stint.events.Code
-	55,  // 72: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	56,  // 72: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
 	12,  // 73: stint.events.Verdict.code:type_name -> stint.events.Code
-	57,  // 74: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	58,  // 75: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	56,  // 76: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	58,  // 74: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	59,  // 75: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	57,  // 76: stint.events.Placed.allocation:type_name -> stint.events.Allocation
 	13,  // 77: stint.events.Stopping.cause:type_name -> stint.events.StopCause
 	14,  // 78: stint.events.Ended.state:type_name -> stint.events.JobState
 	15,  // 79: stint.events.Ended.reason:type_name -> stint.events.Reason
 	11,  // 80: stint.events.Held.kind:type_name -> stint.events.HoldKind
 	15,  // 81: stint.events.Held.reason:type_name -> stint.events.Reason
-	30,  // 82: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	31,  // 82: stint.events.Updated.change:type_name -> stint.events.UpdateJob
 	11,  // 83: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
 	15,  // 84: stint.events.Requeued.reason:type_name -> stint.events.Reason
 	2,   // 85: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	31,  // 86: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	51,  // 87: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	92,  // 88: stint.events.Configured.config:type_name -> stint.events.Config
-	51,  // 89: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	33,  // 90: stint.events.Administered.policy:type_name -> stint.events.Policy
+	32,  // 86: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	52,  // 87: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	93,  // 88: stint.events.Configured.config:type_name -> stint.events.Config
+	52,  // 89: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	34,  // 90: stint.events.Administered.policy:type_name -> stint.events.Policy
 	1,   // 91: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	98,  // 92: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	94,  // 93: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	78,  // 94: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	79,  // 95: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	84,  // 96: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	85,  // 97: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	87,  // 98: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	81,  // 99: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	80,  // 100: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	83,  // 101: stint.events.Inventory.devices:type_name -> stint.events.Device
+	99,  // 92: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	95,  // 93: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	79,  // 94: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	80,  // 95: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	85,  // 96: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	86,  // 97: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	88,  // 98: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	82,  // 99: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	81,  // 100: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	84,  // 101: stint.events.Inventory.devices:type_name -> stint.events.Device
 	16,  // 102: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	86,  // 103: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	89,  // 104: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	91,  // 105: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	86,  // 106: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	94,  // 107: stint.events.Config.settings:type_name -> stint.events.Setting
-	96,  // 108: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	98,  // 109: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	95,  // 110: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	93,  // 111: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	97,  // 112: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	17,  // 113: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	114, // [114:114] is the sub-list for method output_type
-	114, // [114:114] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	87,  // 103: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	90,  // 104: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	92,  // 105: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	87,  // 106: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	95,  // 107: stint.events.Config.settings:type_name -> stint.events.Setting
+	97,  // 108: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	99,  // 109: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	96,  // 110: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	17,  // 111: stint.events.Config.private_data:type_name -> stint.events.Private
+	94,  // 112: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	98,  // 113: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	18,  // 114: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	115, // [115:115] is the sub-list for method output_type
+	115, // [115:115] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -11056,7 +11145,7 @@ func file_events_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
-			NumEnums:      18,
+			NumEnums:      19,
 			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   0,

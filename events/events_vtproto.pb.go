@@ -2556,6 +2556,11 @@ func (m *Config) CloneVT() *Config {
 		copy(tmpContainer, rhs)
 		r.AccountingTres = tmpContainer
 	}
+	if rhs := m.PrivateData; rhs != nil {
+		tmpContainer := make([]Private, len(rhs))
+		copy(tmpContainer, rhs)
+		r.PrivateData = tmpContainer
+	}
 	if rhs := m.Licenses; rhs != nil {
 		tmpContainer := make([]*LicenseDef, len(rhs))
 		for k, v := range rhs {
@@ -6899,6 +6904,15 @@ func (this *Config) EqualVT(that *Config) bool {
 	}
 	if this.TrackWckey != that.TrackWckey {
 		return false
+	}
+	if len(this.PrivateData) != len(that.PrivateData) {
+		return false
+	}
+	for i, vx := range this.PrivateData {
+		vy := that.PrivateData[i]
+		if vx != vy {
+			return false
+		}
 	}
 	if len(this.Licenses) != len(that.Licenses) {
 		return false
@@ -14095,6 +14109,29 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			dAtA[i] = 0xe2
 		}
 	}
+	if len(m.PrivateData) > 0 {
+		var pksize2 int
+		for _, num := range m.PrivateData {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num1 := range m.PrivateData {
+			num := uint64(num1)
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x82
+	}
 	if m.TrackWckey {
 		i--
 		if m.TrackWckey {
@@ -14165,22 +14202,22 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xc8
 	}
 	if len(m.AdminUids) > 0 {
-		var pksize2 int
+		var pksize4 int
 		for _, num := range m.AdminUids {
-			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+			pksize4 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize2
-		j1 := i
+		i -= pksize4
+		j3 := i
 		for _, num := range m.AdminUids {
 			for num >= 1<<7 {
-				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j3] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j1++
+				j3++
 			}
-			dAtA[j1] = uint8(num)
-			j1++
+			dAtA[j3] = uint8(num)
+			j3++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize4))
 		i--
 		dAtA[i] = 0x2
 		i--
@@ -18311,6 +18348,13 @@ func (m *Config) SizeVT() (n int) {
 	}
 	if m.TrackWckey {
 		n += 3
+	}
+	if len(m.PrivateData) > 0 {
+		l = 0
+		for _, e := range m.PrivateData {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 2 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	if len(m.Licenses) > 0 {
 		for _, e := range m.Licenses {
@@ -37453,6 +37497,75 @@ func (m *Config) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.TrackWckey = bool(v != 0)
+		case 48:
+			if wireType == 0 {
+				var v Private
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					v |= Private(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				m.PrivateData = append(m.PrivateData, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				if elementCount != 0 && len(m.PrivateData) == 0 {
+					m.PrivateData = make([]Private, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v Private
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return protohelpers.ErrIntOverflow
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						v |= Private(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					m.PrivateData = append(m.PrivateData, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field PrivateData", wireType)
+			}
 		case 60:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Licenses", wireType)

@@ -175,7 +175,7 @@ func TestPeople(t *testing.T) {
 	write(alice, "secret.sh", "#!/bin/sh\n# "+secret+"\nexport TOLD="+secret+"\nuntil [ -e go ]; do sleep 0.1; done\nexit 6\n")
 	os.Chmod(filepath.Join(alice.home, "secret.sh"), 0o600)
 	c.env = append(c.env, "PASSWORD="+secret)
-	id := c.submitAs(alice, "-o", "/dev/null", "-J", "mine", "secret.sh")
+	id := c.submitAs(alice, "-o", "/dev/null", "-J", "mine", "--export=ALL,TOKEN="+secret, "secret.sh")
 	c.env = c.env[:len(c.env)-1]
 	c.await(id, "RUNNING")
 	for _, args := range [][]string{
@@ -189,14 +189,19 @@ func TestPeople(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"squeue", "-o", "%all"}, {"squeue", "-l"}, {"scontrol", "show", "job", id}, {"scontrol", "show", "-d", "job", id}, {"sacct", "-a", "-l"}, {"sacct", "-a", "-X", "-o", "ALL"},
-		{"scontrol", "write", "batch_script", id, "-"},
+		{"scontrol", "write", "batch_script", id, "-"}, {"scontrol", "show", "job", id, "--json"}, {"squeue", "--json"}, {"sacct", "-a", "--json"}, {"sacct", "-B", "-j", id},
+		{"sacct", "--env-vars", "-j", id}, {"stint", "why", id}, {"stint", "events", id}, {"stint", "events", "--json"}, {"stint", "events", "--json", "--void"},
+		{"stint", "replay", "--json"}, {"stint", "status", "--json"},
 	} {
 		if r := c.as(bob, args[0], args[1:]...); strings.Contains(r.out+r.err, secret) {
 			t.Errorf("%v shows somebody else what is in the script or its environment:\n%s", args, r.out)
 		}
 	}
-	if r := c.as(bob, "stint", "events", "--json", id); strings.Contains(r.out+r.err, secret) {
-		t.Errorf("the story of the job shows somebody else what is in its script or environment:\n%s", r.out)
+	if r := c.as(bob, "stint", "events", "--json", id); strings.Contains(r.out+r.err, secret) || !strings.Contains(r.out, `"admitted"`) {
+		t.Errorf("the story of the job shows somebody else what is in its script or environment, or nothing:\n%s", r.out)
+	}
+	if r := c.as(alice, "stint", "events", "--json", id); !strings.Contains(r.out, "TOKEN="+secret) {
+		t.Errorf("the owner is not told what she submitted:\n%s", r.out)
 	}
 	if r := c.as(bob, "/bin/grep", "-rl", secret, c.dir); r.out != "" {
 		t.Errorf("somebody else finds it in %s", r.out)

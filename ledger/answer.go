@@ -8,8 +8,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"stint/events"
 	"stint/events/hostlist"
 	"stint/ledger/rows"
+	"stint/projections"
 )
 
 // Answer answers one question from the tables as they are when they have reached ask.LeastSeq. It never fails: what goes
@@ -29,9 +31,9 @@ func (l *Ledger) Answer(ctx context.Context, ask *rows.Ask) *rows.Answer {
 		if err := l.answer(ctx, ask, answer); err != nil {
 			return &rows.Answer{Error: l.named(err).Error()}
 		}
-		// A story that is followed is answered when there is something new to tell, or the time is over.
+		// A story that is followed is answered when there is something new to tell, more to look through, or the time is over.
 		left := time.Until(until)
-		if wait == 0 || len(answer.Story) > 0 || left <= 0 || !l.wait(ctx, answer.Seq, left) {
+		if wait == 0 || len(answer.Story) > 0 || answer.StorySeq < answer.Seq || left <= 0 || !l.wait(ctx, answer.Seq, left) {
 			return answer
 		}
 	}
@@ -77,24 +79,36 @@ func (l *Ledger) answer(ctx context.Context, ask *rows.Ask, answer *rows.Answer)
 	if answer.Seq, answer.NowUs, err = readCursor(snap); err != nil {
 		return err
 	}
+	sight := l.sight(ask.Uid)
 	switch what := ask.What.(type) {
 	case *rows.Ask_Jobs:
 		q, err := newQuery(what.Jobs)
 		if err != nil {
 			return err
 		}
+		q.sight = sight
 		return q.run(snap, &l.open, ask, answer)
 	case *rows.Ask_Story:
-		return l.tell(ctx, snap, what.Story, answer)
+		return l.tell(ctx, snap, what.Story, sight, answer)
 	case *rows.Ask_Usage:
-		return usage(snap, what.Usage, answer)
+		return usage(snap, what.Usage, ask.User, sight, answer)
 	case *rows.Ask_NodeEvents:
+		if sight.Private(events.Private_PRIVATE_EVENTS) {
+			return errors.New("Access/permission denied: PrivateData keeps events for administrators")
+		}
 		return nodeEvents(snap, what.NodeEvents, answer)
 	case *rows.Ask_Status:
 		answer.Status = l.status(answer.Seq)
 		return nil
 	}
 	return errors.New("a question that this ledger does not know; it may be older than the command that asks")
+}
+
+// sight is what a user may see under the configuration that the tables are current to.
+func (l *Ledger) sight(uid uint32) projections.Sight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return projections.SightOf(l.config, uid)
 }
 
 // snapshot is the tables as they are now, or why they cannot be read. Close waits until l.asked is done.
@@ -117,8 +131,9 @@ func (l *Ledger) status(seq uint64) *rows.Status {
 	return &rows.Status{Seq: seq, Format: Format, Error: l.trouble, Host: l.o.Host, Records: uint64(l.hot), SnapshotSeq: l.snappedSeq}
 }
 
-// usage adds up the hours of a window by account and user.
-func usage(db pebble.Reader, a *rows.AskUsage, answer *rows.Answer) error {
+// usage adds up the hours of a window by account and user. Where usage is private, it is the asker's own.
+func usage(db pebble.Reader, a *rows.AskUsage, asker string, sight projections.Sight, answer *rows.Answer) error {
+	private := sight.Private(events.Private_PRIVATE_USAGE)
 	accounts, users := setOf(a.Accounts), setOf(a.Users)
 	from := appendTime([]byte{tableUsage}, max(a.StartUs-a.StartUs%hourUs, 0))
 	to := []byte{tableUsage + 1}
@@ -130,7 +145,7 @@ func usage(db pebble.Reader, a *rows.AskUsage, answer *rows.Answer) error {
 		if err := u.UnmarshalVT(value); err != nil {
 			return damaged(key, err)
 		}
-		if accounts != nil && !accounts[u.Account] || users != nil && !users[u.User] {
+		if private && u.User != asker || accounts != nil && !accounts[u.Account] || users != nil && !users[u.User] {
 			return nil
 		}
 		answer.Usage = append(answer.Usage, u)

@@ -50,14 +50,15 @@ type Ledger struct {
 	snapped uint64 // sequence of the last snapshot of the fold
 
 	mu      sync.Mutex
-	seq     uint64        // committed and visible
-	at      int64         // server time of it
-	moved   chan struct{} // closed when seq moves
-	hot     int           // jobs in hot state then
-	trouble string        // why the follower stands still
-	broken  error         // the storage failed: nothing may be asked of it any more
-	first   int64         // server time of message 1
-	gone    chan struct{} // closed when broken is set
+	seq     uint64         // committed and visible
+	at      int64          // server time of it
+	moved   chan struct{}  // closed when seq moves
+	hot     int            // jobs in hot state then
+	config  *events.Config // in force then: what of others' whoever asks may see
+	trouble string         // why the follower stands still
+	broken  error          // the storage failed: nothing may be asked of it any more
+	first   int64          // server time of message 1
+	gone    chan struct{}  // closed when broken is set
 
 	snappedSeq uint64 // as told to others
 	closed     bool
@@ -217,6 +218,7 @@ func (l *Ledger) load() error {
 		return l.named(err)
 	}
 	l.fold, l.snapped = l.loadFold()
+	l.config = l.fold.Config()
 	return nil
 }
 
@@ -284,7 +286,7 @@ func (l *Ledger) Commit(sync bool) error {
 	}
 	l.cursor = seq
 	l.mu.Lock()
-	l.seq, l.at, l.hot = seq, at, l.fold.Counts().Jobs
+	l.seq, l.at, l.hot, l.config = seq, at, l.fold.Counts().Jobs, l.fold.Config()
 	l.trouble = ""
 	close(l.moved)
 	l.moved = make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/ledger/rows"
+	"stint/projections"
 )
 
 // How much one answer holds. Bigger questions are answered in several, each from a snapshot of its own: rows may change between
@@ -37,6 +38,7 @@ type query struct {
 	features   map[string]bool
 	reasons    map[events.Reason]bool
 	selections map[uint32][]*rows.Selection // by the id that was named
+	sight      projections.Sight
 }
 
 func setOf[T comparable](list []T) map[T]bool {
@@ -384,9 +386,10 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 		if err := r.UnmarshalVT(it.Value()); err != nil {
 			return damaged(buf, err)
 		}
-		if !q.matches(k, r) {
+		if !q.matches(k, r) || !q.sight.SeesJob(r.Uid) {
 			continue
 		}
+		r.SubmitLine, r.Script = q.sight.Row(r.Uid, r.SubmitLine, r.Script)
 		rec := &rows.Record{Job: r}
 		size += len(it.Value())
 		if !q.ask.Allocations {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"stint/events"
 	"stint/events/idset"
 	"stint/ledger/rows"
+	"stint/projections"
 	"stint/projections/story"
 )
 
@@ -20,24 +22,25 @@ import (
 const storyMessages = 1000
 
 // tell answers AskStory: the story of a job from the places that are indexed, or that of the log from a sequence on.
-func (l *Ledger) tell(ctx context.Context, db pebble.Reader, ask *rows.AskStory, answer *rows.Answer) error {
+func (l *Ledger) tell(ctx context.Context, db pebble.Reader, ask *rows.AskStory, sight projections.Sight, answer *rows.Answer) error {
 	l.mu.Lock()
 	log := l.fetch
 	l.mu.Unlock()
 	if log == nil {
 		return errors.New("this ledger cannot read the log just now, so it has no stories to tell")
 	}
+	w := &witness{names: newNames(db), sight: sight}
 	switch {
 	case ask.Job == 0 && ask.Void:
-		return tellVoid(ctx, db, log, ask, answer)
+		return tellVoid(ctx, db, log, ask, w, answer)
 	case ask.Job != 0:
-		return tellJob(ctx, db, log, ask, answer)
+		return tellJob(ctx, db, log, ask, w, answer)
 	}
-	return tellAll(ctx, db, log, ask, answer)
+	return tellAll(ctx, db, log, ask, w, answer)
 }
 
 // tellVoid tells what had no effect, from the table of it.
-func tellVoid(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
+func tellVoid(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, w *witness, answer *rows.Answer) error {
 	wanted := map[uint64]map[uint32]bool{}
 	most := storyLimit(ask)
 	err := scan(db, binary.BigEndian.AppendUint64([]byte{tableVoid}, ask.AfterSeq+1), []byte{tableVoid + 1}, func(key, _ []byte) error {
@@ -57,12 +60,12 @@ func tellVoid(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskS
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	return tellPlaces(ctx, db, log, ask, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
+	return tellPlaces(ctx, db, log, ask, w, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
 		return indices[line.Index] || indices[story.Whole]
 	})
 }
 
-func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
+func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, w *witness, answer *rows.Answer) error {
 	jobs, task, err := storyJobs(db, ask)
 	if err != nil {
 		return err
@@ -84,7 +87,7 @@ func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 		}
 	}
 	of := setOf(jobs)
-	return tellPlaces(ctx, db, log, ask, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
+	return tellPlaces(ctx, db, log, ask, w, answer, wanted, func(line *rows.StoryLine, indices map[uint32]bool) bool {
 		// A message may name other jobs of the same act beside this one.
 		return indices[line.Index] && (line.Job == 0 || of[line.Job] || line.Subject == events.SubjectSched) && (line.Void || !ask.Void) &&
 			(task == nil || ofTask(line, task))
@@ -92,7 +95,7 @@ func tellJob(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 }
 
 // tellPlaces tells the places wanted (indices by sequence) as far as keep says, in the order of the log.
-func tellPlaces(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer, wanted map[uint64]map[uint32]bool,
+func tellPlaces(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, w *witness, answer *rows.Answer, wanted map[uint64]map[uint32]bool,
 	keep func(*rows.StoryLine, map[uint32]bool) bool) error {
 	seqs := make([]uint64, 0, len(wanted))
 	for seq := range wanted {
@@ -100,7 +103,6 @@ func tellPlaces(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.As
 	}
 	sort.Slice(seqs, func(i, j int) bool { return seqs[i] < seqs[j] })
 	most := storyLimit(ask)
-	names := newNames(db)
 	answer.StorySeq = answer.Seq
 	for i, seq := range seqs {
 		if i == most {
@@ -116,7 +118,7 @@ func tellPlaces(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.As
 		if err != nil {
 			return fmt.Errorf("reading message %d of the log: %w", seq, err)
 		}
-		lines, err := tellMessage(db, &e, names, ask.Raw)
+		lines, err := tellMessage(db, &e, w, ask.Raw)
 		if err != nil {
 			return err
 		}
@@ -209,12 +211,11 @@ func storyLimit(ask *rows.AskStory) int {
 }
 
 // tellAll tells what the log says behind a sequence, as far as the tables have it.
-func tellAll(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, answer *rows.Answer) error {
+func tellAll(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskStory, w *witness, answer *rows.Answer) error {
 	answer.StorySeq = ask.AfterSeq
 	if ask.AfterSeq >= answer.Seq {
 		return nil
 	}
-	names := newNames(db)
 	left := storyLimit(ask)
 	var failed error
 	err := log.Messages(ctx, ask.AfterSeq+1, func(e events.Event) bool {
@@ -222,7 +223,7 @@ func tellAll(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 			return false
 		}
 		var lines []*rows.StoryLine
-		if lines, failed = tellMessage(db, &e, names, ask.Raw); failed != nil {
+		if lines, failed = tellMessage(db, &e, w, ask.Raw); failed != nil {
 			return false
 		}
 		answer.Story = append(answer.Story, lines...)
@@ -239,9 +240,9 @@ func tellAll(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 	return nil
 }
 
-// tellMessage tells a message, with what of it was void.
-func tellMessage(db pebble.Reader, e *events.Event, names story.Names, raw bool) ([]*rows.StoryLine, error) {
-	lines := story.Tell(e, names)
+// tellMessage tells what of a message is for whoever asks, with what of it was void.
+func tellMessage(db pebble.Reader, e *events.Event, w *witness, raw bool) ([]*rows.StoryLine, error) {
+	lines := slices.DeleteFunc(story.Tell(e, w), func(line *rows.StoryLine) bool { return !w.sees(e, line) })
 	if len(lines) == 0 {
 		return nil, nil
 	}
@@ -266,7 +267,7 @@ func tellMessage(db pebble.Reader, e *events.Event, names story.Names, raw bool)
 			line.Why = join(line.Why, "void: "+why)
 		}
 		if raw {
-			line.Raw = story.Raw(e, line)
+			line.Raw = story.Raw(e, line, w.sight.Spec)
 		}
 	}
 	return lines, nil
@@ -279,15 +280,47 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
+// witness is whoever is told a story: how things are called for them, and what of others' they may see.
+type witness struct {
+	*names
+	sight projections.Sight
+}
+
+// sees says whether a line is for whoever asks.
+func (w *witness) sees(e *events.Event, line *rows.StoryLine) bool {
+	jobs, nodes := !w.sight.Private(events.Private_PRIVATE_JOBS), !w.sight.Private(events.Private_PRIVATE_NODES)
+	if jobs && nodes {
+		return true
+	}
+	var intent *events.Intent
+	if i := int(line.Index); e.Intents != nil && i < len(e.Intents.Intents) {
+		intent = e.Intents.Intents[i]
+	}
+	switch {
+	case intent != nil && w.sight.Owns(intent.GetAuthor().GetUid()):
+		return true
+	case line.Job != 0:
+		w.Label(line.Job) // looks the job up
+		owner, known := w.owners[line.Job]
+		return jobs || known && w.sight.Owns(owner)
+	case line.Node != "":
+		return nodes
+	case intent != nil, e.Sched.GetCycle() != nil && line.Kind != "configured": // acts on jobs, and verdicts on somebody's
+		return jobs || intent.GetVerb() == events.Verb_CONFIGURE
+	}
+	return true
+}
+
 // names looks names up in the tables.
 type names struct {
 	db     pebble.Reader
 	labels map[uint32]string
 	users  map[uint32]string
+	owners map[uint32]uint32 // by job, of those whose label was asked for
 }
 
 func newNames(db pebble.Reader) *names {
-	return &names{db: db, labels: map[uint32]string{}, users: map[uint32]string{0: "root"}}
+	return &names{db: db, labels: map[uint32]string{}, users: map[uint32]string{0: "root"}, owners: map[uint32]uint32{}}
 }
 
 // Label is the job as people name it.
@@ -298,7 +331,7 @@ func (n *names) Label(job uint32) string {
 	label := story.Numbers{}.Label(job)
 	if r := n.row(job); r != nil {
 		label = rows.Label(r)
-		n.users[r.Uid] = r.User
+		n.users[r.Uid], n.owners[job] = r.User, r.Uid
 	}
 	n.labels[job] = label
 	return label

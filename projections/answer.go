@@ -21,25 +21,26 @@ const maxAhead = 20
 
 // Reply answers a question from the state alone, as it is now: a question that may have to wait (verdicts, the end of jobs)
 // says "undecided", and its asker's daemon asks again when the state has moved. What the state cannot know (who leads, host
-// names) is left for the daemon to add. outcomes may be nil.
+// names) is left for the daemon to add. outcomes may be nil. What whoever asks may not see is not in it; see Sight.
 func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 	answer := &Answer{Seq: r.Seq(), NowUs: r.At()}
+	sight := SightOf(r.Config(), ask.GetUid())
 	switch q := ask.GetWhat().(type) {
 	case *Ask_Jobs:
-		a, err := replyJobs(r, outcomes, q.Jobs)
+		a, err := replyJobs(r, outcomes, q.Jobs, sight)
 		if err != nil {
 			answer.Error = err.Error()
 		}
 		answer.What = &Answer_Jobs{a}
 	case *Ask_Nodes:
-		a, err := replyNodes(r, q.Nodes)
+		a, err := replyNodes(r, q.Nodes, sight)
 		if err != nil {
 			answer.Error = err.Error()
 		}
 		answer.What = &Answer_Nodes{a}
 	case *Ask_Config:
 		answer.What = &Answer_Config{&AnswerConfig{
-			Config: r.Config(), Seq: r.ConfigSeq(), BootUs: r.Term().NowUs, Controller: r.Term().Controller, NextId: r.NextID(),
+			Config: r.Config(), Seq: r.ConfigSeq(), BootUs: r.Term().BegunUs, Controller: r.Term().Controller, NextId: r.NextID(),
 		}}
 	case *Ask_Verdicts:
 		a, err := replyVerdicts(r, q.Verdicts)
@@ -52,15 +53,15 @@ func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 	case *Ask_Status:
 		answer.What = &Answer_Status{replyStatus(r, q.Status)}
 	case *Ask_Why:
-		a, err := replyWhy(r, outcomes, q.Why)
+		a, err := replyWhy(r, outcomes, q.Why, sight)
 		if err != nil {
 			answer.Error = err.Error()
 		}
 		answer.What = &Answer_Why{a}
 	case *Ask_Wait:
-		answer.What = &Answer_Wait{replyWait(r, q.Wait)}
+		answer.What = &Answer_Wait{replyWait(r, q.Wait, sight)}
 	case *Ask_Policy:
-		answer.What = &Answer_Policy{replyPolicy(r, q.Policy)}
+		answer.What = &Answer_Policy{replyPolicy(r, q.Policy, sight)}
 	default:
 		answer.Error = "a question of a kind that this version does not know"
 	}
@@ -78,17 +79,19 @@ func viewOf(r Reader, outcomes OutcomeSource, j *Job) *JobView {
 	return v
 }
 
-func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs) (*AnswerJobs, error) {
+func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*AnswerJobs, error) {
 	a := &AnswerJobs{}
 	match, err := jobFilter(q)
 	if err != nil {
 		return a, err
 	}
 	add := func(j *Job) bool {
-		if match(j) {
+		if match(j) && sight.SeesJob(j.GetOwner().GetUid()) {
 			v := viewOf(r, outcomes, j)
 			if q.GetSlim() {
 				v.Job = slim(j)
+			} else {
+				v.Job = sight.Job(j)
 			}
 			a.Jobs = append(a.Jobs, v)
 		}
@@ -98,7 +101,7 @@ func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs) (*AnswerJobs, error
 	case len(q.GetIds()) > 0:
 		seen := map[uint32]bool{}
 		for _, id := range q.GetIds() {
-			if !eachOf(r, id, func(j *Job) {
+			if !eachOf(r, id, sight, func(j *Job) {
 				if !seen[j.Id] {
 					seen[j.Id] = true
 					add(j)
@@ -120,25 +123,31 @@ func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs) (*AnswerJobs, error
 	return a, nil
 }
 
-// eachOf calls f with the job of an id, or with every hot job of the array of that id.
-func eachOf(r Reader, id uint32, f func(*Job)) bool {
+// eachOf calls f with the job of an id, or with every hot job of the array of that id. A job that is not shown is not there.
+func eachOf(r Reader, id uint32, sight Sight, f func(*Job)) bool {
 	if r.Array(id) == nil {
 		j := r.Job(id)
-		if j != nil {
+		if j == nil || !sight.SeesJob(j.GetOwner().GetUid()) {
+			return false
+		}
+		f(j)
+		return true
+	}
+	sees := true // all of an array is one user's
+	one := func(j *Job) bool {
+		if sees = sight.SeesJob(j.GetOwner().GetUid()); sees {
 			f(j)
 		}
-		return j != nil
+		return sees
 	}
-	if j := r.Job(id); j != nil {
-		f(j)
+	if j := r.Job(id); j != nil && !one(j) {
+		return false
 	}
 	r.EachArrayTask(id, func(t *TaskJob) bool {
-		if j := r.Job(t.Job); j != nil && t.Job != id {
-			f(j)
-		}
-		return true
+		j := r.Job(t.Job)
+		return j == nil || t.Job == id || one(j)
 	})
-	return true
+	return sees
 }
 
 func jobFilter(q *AskJobs) (func(*Job) bool, error) {
@@ -206,10 +215,24 @@ func slim(j *Job) *Job {
 	return thin
 }
 
-func replyNodes(r Reader, q *AskNodes) (*AnswerNodes, error) {
-	a := &AnswerNodes{Partitions: r.Partitions(), Config: r.Config()}
+func replyNodes(r Reader, q *AskNodes, sight Sight) (*AnswerNodes, error) {
+	a := &AnswerNodes{
+		Partitions: r.Partitions(), Config: r.Config(),
+		NodesPrivate: sight.Private(events.Private_PRIVATE_NODES), PartitionsPrivate: sight.Private(events.Private_PRIVATE_PARTITIONS),
+	}
+	if a.PartitionsPrivate {
+		a.Partitions = nil
+		a.Config = a.Config.CloneVT()
+		a.Config.Partitions = nil
+	}
 	if q.GetNames() == "" {
 		a.Nodes = r.Nodes()
+		if a.NodesPrivate {
+			a.Nodes = slices.Clone(a.Nodes)
+			for i, n := range a.Nodes {
+				a.Nodes[i] = sight.Node(n)
+			}
+		}
 		return a, nil
 	}
 	names, err := hostlist.Expand(q.GetNames(), hostlist.MaxHosts)
@@ -219,7 +242,7 @@ func replyNodes(r Reader, q *AskNodes) (*AnswerNodes, error) {
 	var unknown []string
 	for _, name := range names {
 		if n := r.Node(name); n != nil {
-			a.Nodes = append(a.Nodes, n)
+			a.Nodes = append(a.Nodes, sight.Node(n))
 		} else {
 			unknown = append(unknown, name)
 		}
@@ -305,18 +328,19 @@ func replyStatus(r Reader, q *AskStatus) *AnswerStatus {
 	return a
 }
 
-func replyWhy(r Reader, outcomes OutcomeSource, q *AskWhy) (*AnswerWhy, error) {
+func replyWhy(r Reader, outcomes OutcomeSource, q *AskWhy, sight Sight) (*AnswerWhy, error) {
 	j := r.Job(q.GetJob())
-	if j == nil {
+	if j == nil || !sight.SeesJob(j.GetOwner().GetUid()) {
 		return &AnswerWhy{}, fmt.Errorf("job %d is not hot: it never was, or it ended a while ago", q.GetJob())
 	}
 	a := &AnswerWhy{Job: viewOf(r, outcomes, j)}
+	a.Job.Job = sight.Job(j)
 	if !j.Waits() {
 		return a, nil
 	}
 	var before []*Job
 	r.EachPending(func(o *Job) bool {
-		if o.Id != j.Id && o.Eligible(r.At()) && shares(j, o) && (o.Priority > j.Priority || o.Priority == j.Priority && o.Id < j.Id) {
+		if o.Id != j.Id && sight.SeesJob(o.GetOwner().GetUid()) && o.Eligible(r.At()) && shares(j, o) && (o.Priority > j.Priority || o.Priority == j.Priority && o.Id < j.Id) {
 			before = append(before, o)
 		}
 		return true
@@ -341,23 +365,24 @@ func shares(j, o *Job) bool {
 	return false
 }
 
-func replyWait(r Reader, q *AskWait) *AnswerWait {
+func replyWait(r Reader, q *AskWait, sight Sight) *AnswerWait {
 	a := &AnswerWait{}
 	for _, id := range q.GetIds() {
-		if rec := r.Array(id); rec != nil {
-			a.Arrays = append(a.Arrays, rec)
-			a.Undecided = a.Undecided || rec.Completed+rec.Failed < rec.Total
-		}
-		known := eachOf(r, id, func(j *Job) {
+		known := eachOf(r, id, sight, func(j *Job) {
 			switch {
 			case !j.Over() || j.Completing:
 				a.Undecided = true
 			default:
-				a.Ended = append(a.Ended, j)
+				a.Ended = append(a.Ended, sight.Job(j))
 			}
 		})
 		if !known {
 			a.Gone = append(a.Gone, id)
+			continue
+		}
+		if rec := r.Array(id); rec != nil {
+			a.Arrays = append(a.Arrays, rec)
+			a.Undecided = a.Undecided || rec.Completed+rec.Failed < rec.Total
 		}
 	}
 	return a

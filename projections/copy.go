@@ -127,6 +127,7 @@ func (j *TermState) copy() *TermState {
 		Build:        j.Build,
 		NowUs:        j.NowUs,
 		LastSchedSeq: j.LastSchedSeq,
+		BegunUs:      j.BegunUs,
 	}
 }
 

@@ -1,13 +1,25 @@
 package projections
 
-import "slices"
+import (
+	"slices"
+
+	"stint/events"
+)
 
 // replyPolicy: the parts of the policy that were asked for, in the order of State.
-func replyPolicy(r Reader, q *AskPolicy) *AnswerPolicy {
+func replyPolicy(r Reader, q *AskPolicy, sight Sight) *AnswerPolicy {
 	p := r.Policy()
 	all := p.State()
 	want := func(part PolicyPart) bool {
 		return len(q.GetParts()) == 0 || slices.Contains(q.GetParts(), part) || slices.Contains(q.GetParts(), PolicyPart_PART_ALL)
+	}
+	// What PrivateData keeps for administrators is not there for others. Records are by name and who asks is known by number,
+	// so their own are not there either.
+	if sight.Private(events.Private_PRIVATE_ACCOUNTS) {
+		all.Accounts, all.Associations, all.Transactions = nil, nil, nil
+	}
+	if sight.Private(events.Private_PRIVATE_USERS) {
+		all.Users, all.Associations, all.Transactions = nil, nil, nil
 	}
 	if !want(PolicyPart_PART_CLUSTERS) {
 		all.Clusters = nil

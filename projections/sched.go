@@ -32,7 +32,7 @@ func (c *Cluster) beginTerm(t *events.Term) {
 	default:
 		c.term = &TermState{
 			Nonce: t.GetNonce(), Controller: t.GetController(), Build: t.GetBuild(), Rules: t.GetRules(), Decider: t.GetDecider(),
-			Derivation: t.GetDerivation(), Seq: c.seq, NowUs: t.GetNowUs(), LastSchedSeq: c.seq,
+			Derivation: t.GetDerivation(), Seq: c.seq, NowUs: t.GetNowUs(), LastSchedSeq: c.seq, BegunUs: t.GetNowUs(),
 		}
 		c.verdict.Changed = true
 	}

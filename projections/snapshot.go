@@ -7,7 +7,7 @@ import (
 
 // foldVersion is the version of what a snapshot holds and how it is read; one of another version is not loaded, since
 // folding the log again gives the same.
-const foldVersion = 2
+const foldVersion = 3
 
 // Snapshot is everything the fold knows, in an order that is a function of the state alone. It shares its records with the
 // state, which never changes them: taking it costs a pointer a record, and it may be encoded and hashed by another

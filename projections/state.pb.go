@@ -2518,6 +2518,7 @@ type TermState struct {
 	Build         string                 `protobuf:"bytes,9,opt,name=build,proto3" json:"build,omitempty"`
 	NowUs         int64                  `protobuf:"varint,10,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
 	LastSchedSeq  uint64                 `protobuf:"varint,11,opt,name=last_sched_seq,json=lastSchedSeq,proto3" json:"last_sched_seq,omitempty"`
+	BegunUs       int64                  `protobuf:"varint,12,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2625,6 +2626,13 @@ func (x *TermState) GetNowUs() int64 {
 func (x *TermState) GetLastSchedSeq() uint64 {
 	if x != nil {
 		return x.LastSchedSeq
+	}
+	return 0
+}
+
+func (x *TermState) GetBegunUs() int64 {
+	if x != nil {
+		return x.BegunUs
 	}
 	return 0
 }
@@ -3290,7 +3298,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x121\n" +
 	"\bverdicts\x18\x06 \x03(\v2\x15.stint.events.VerdictR\bverdicts\x12\x18\n" +
 	"\atouched\x18\a \x01(\rR\atouched\x12\x19\n" +
-	"\bfirst_id\x18\b \x01(\rR\afirstId\"\x9a\x02\n" +
+	"\bfirst_id\x18\b \x01(\rR\afirstId\"\xb5\x02\n" +
 	"\tTermState\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x1e\n" +
 	"\n" +
@@ -3307,7 +3315,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05build\x18\t \x01(\tR\x05build\x12\x15\n" +
 	"\x06now_us\x18\n" +
 	" \x01(\x03R\x05nowUs\x12$\n" +
-	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\"6\n" +
+	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\x12\x19\n" +
+	"\bbegun_us\x18\f \x01(\x03R\abegunUs\"6\n" +
 	"\vFinishedRef\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x15\n" +
 	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\"x\n" +

@@ -726,6 +726,7 @@ func (m *TermState) CloneVT() *TermState {
 	r.Build = m.Build
 	r.NowUs = m.NowUs
 	r.LastSchedSeq = m.LastSchedSeq
+	r.BegunUs = m.BegunUs
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -2205,6 +2206,9 @@ func (this *TermState) EqualVT(that *TermState) bool {
 		return false
 	}
 	if this.LastSchedSeq != that.LastSchedSeq {
+		return false
+	}
+	if this.BegunUs != that.BegunUs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -4884,6 +4888,11 @@ func (m *TermState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.BegunUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BegunUs))
+		i--
+		dAtA[i] = 0x60
+	}
 	if m.LastSchedSeq != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LastSchedSeq))
 		i--
@@ -6347,6 +6356,9 @@ func (m *TermState) SizeVT() (n int) {
 	}
 	if m.LastSchedSeq != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LastSchedSeq))
+	}
+	if m.BegunUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.BegunUs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -13339,6 +13351,25 @@ func (m *TermState) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.LastSchedSeq |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BegunUs", wireType)
+			}
+			m.BegunUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.BegunUs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -1205,13 +1205,15 @@ func (x *AskNodes) GetNames() string {
 }
 
 type AnswerNodes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Partitions    []*events.PartitionDef `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	Config        *events.Config         `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
-	Now           []*NodeNow             `protobuf:"bytes,4,rep,name=now,proto3" json:"now,omitempty"` // of nodes whose beats were heard; not of the state
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Nodes             []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Partitions        []*events.PartitionDef `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Config            *events.Config         `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
+	Now               []*NodeNow             `protobuf:"bytes,4,rep,name=now,proto3" json:"now,omitempty"`                                                       // of nodes whose beats were heard; not of the state
+	NodesPrivate      bool                   `protobuf:"varint,5,opt,name=nodes_private,json=nodesPrivate,proto3" json:"nodes_private,omitempty"`                // whoever asks may not see the state of nodes (PrivateData): they are only names and what is configured
+	PartitionsPrivate bool                   `protobuf:"varint,6,opt,name=partitions_private,json=partitionsPrivate,proto3" json:"partitions_private,omitempty"` // nor partitions: there are none
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *AnswerNodes) Reset() {
@@ -1270,6 +1272,20 @@ func (x *AnswerNodes) GetNow() []*NodeNow {
 		return x.Now
 	}
 	return nil
+}
+
+func (x *AnswerNodes) GetNodesPrivate() bool {
+	if x != nil {
+		return x.NodesPrivate
+	}
+	return false
+}
+
+func (x *AnswerNodes) GetPartitionsPrivate() bool {
+	if x != nil {
+		return x.PartitionsPrivate
+	}
+	return false
 }
 
 type NodeNow struct {
@@ -2632,14 +2648,16 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x04gone\x18\x04 \x03(\rR\x04gone\x12\x10\n" +
 	"\x03all\x18\x05 \x01(\bR\x03all\" \n" +
 	"\bAskNodes\x12\x14\n" +
-	"\x05names\x18\x01 \x01(\tR\x05names\"\xd4\x01\n" +
+	"\x05names\x18\x01 \x01(\tR\x05names\"\xa8\x02\n" +
 	"\vAnswerNodes\x12-\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x17.stint.projections.NodeR\x05nodes\x12:\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2\x1a.stint.events.PartitionDefR\n" +
 	"partitions\x12,\n" +
 	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12,\n" +
-	"\x03now\x18\x04 \x03(\v2\x1a.stint.projections.NodeNowR\x03now\"n\n" +
+	"\x03now\x18\x04 \x03(\v2\x1a.stint.projections.NodeNowR\x03now\x12#\n" +
+	"\rnodes_private\x18\x05 \x01(\bR\fnodesPrivate\x12-\n" +
+	"\x12partitions_private\x18\x06 \x01(\bR\x11partitionsPrivate\"n\n" +
 	"\aNodeNow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +

@@ -488,6 +488,8 @@ func (m *AnswerNodes) CloneVT() *AnswerNodes {
 	}
 	r := new(AnswerNodes)
 	r.Config = m.Config.CloneVT()
+	r.NodesPrivate = m.NodesPrivate
+	r.PartitionsPrivate = m.PartitionsPrivate
 	if rhs := m.Nodes; rhs != nil {
 		tmpContainer := make([]*Node, len(rhs))
 		for k, v := range rhs {
@@ -1961,6 +1963,12 @@ func (this *AnswerNodes) EqualVT(that *AnswerNodes) bool {
 				return false
 			}
 		}
+	}
+	if this.NodesPrivate != that.NodesPrivate {
+		return false
+	}
+	if this.PartitionsPrivate != that.PartitionsPrivate {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -3822,6 +3830,26 @@ func (m *AnswerNodes) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.PartitionsPrivate {
+		i--
+		if m.PartitionsPrivate {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.NodesPrivate {
+		i--
+		if m.NodesPrivate {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
 	}
 	if len(m.Now) > 0 {
 		for iNdEx := len(m.Now) - 1; iNdEx >= 0; iNdEx-- {
@@ -5686,6 +5714,12 @@ func (m *AnswerNodes) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.NodesPrivate {
+		n += 2
+	}
+	if m.PartitionsPrivate {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -9079,6 +9113,46 @@ func (m *AnswerNodes) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NodesPrivate", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.NodesPrivate = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PartitionsPrivate", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.PartitionsPrivate = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

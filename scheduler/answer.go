@@ -205,7 +205,7 @@ func decided(a *projections.Answer) bool {
 
 // complete adds what is not in the view.
 func (c *Controller) complete(a *projections.Answer) {
-	if n := a.GetNodes(); n != nil {
+	if n := a.GetNodes(); n != nil && !n.NodesPrivate {
 		n.Now = c.beats.now(n.GetNodes())
 	}
 	s := a.GetStatus()

@@ -22,7 +22,7 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 	if view == "" {
 		return refuse(events.Code_UNSUPPORTED, "this agent does not know that question")
 	}
-	q.Uid = c.peer.uid
+	q.Uid = c.peer.uid // the kernel's word, whatever stood there
 	if t := q.GetTest(); t != nil {
 		t.Author = c.author()
 	}
@@ -73,8 +73,12 @@ func (a *Agent) askState(ctx context.Context, view string, q *projections.Ask, l
 
 // account relays a question to the ledger.
 func (c *call) account(q *rows.Ask) *wire.Response {
-	q.Uid = c.peer.uid
+	q.Uid = c.peer.uid // the kernel's word, whatever stood there
 	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
+	q.User = ""
+	if q.GetUsage() != nil {
+		q.User = c.agent.names.User(c.ctx, c.peer.uid, c.peer.gid).User
+	}
 	var wait time.Duration
 	if s := q.GetStory(); s != nil {
 		wait = time.Duration(min(s.WaitMs, 3_600_000)) * time.Millisecond

@@ -32,6 +32,11 @@ var refusals = map[events.Code]string{
 	events.Code_ROOT_DENIED:             "Access/permission denied",
 }
 
+// private is the sentence for what PrivateData keeps from the caller.
+func private(what string) string {
+	return refusals[events.Code_ACCESS_DENIED] + ": PrivateData in slurm.conf keeps " + what + " for administrators"
+}
+
 // refused is the text for a refusal: what was said precisely, and on the last line the sentence of its kind.
 func refused(code events.Code, text string) string {
 	known := refusals[code]

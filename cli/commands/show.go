@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -266,7 +267,12 @@ func showNodes(s *slurm.Scontrol, w *World) int {
 	}
 	answer := a.GetNodes()
 	c := w.nodeContext(answer, false)
-	if s.JSON {
+	switch {
+	case s.Entity == "node" && answer.GetNodesPrivate():
+		return w.complain("scontrol", errors.New("slurm_load_node error: "+private("nodes")))
+	case s.Entity == "partition" && answer.GetPartitionsPrivate():
+		return w.complain("scontrol", errors.New("slurm_load_partitions error: "+private("partitions")))
+	case s.JSON:
 		return nodesJSON(s, w, answer, c)
 	}
 	out := bufio.NewWriterSize(w.Stdout, 64<<10)

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -45,7 +46,12 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 		io.WriteString(w.Stdout, format.NoReservations)
 		return 0
 	}
-	if q.JSON {
+	switch {
+	case answer.GetPartitionsPrivate():
+		return w.complain("sinfo", errors.New("slurm_load_partitions: "+private("partitions")))
+	case answer.GetNodesPrivate():
+		return w.complain("sinfo", errors.New("slurm_load_node: "+private("nodes")))
+	case q.JSON:
 		return sinfoJSON(q, w, answer)
 	}
 	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}

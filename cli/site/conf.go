@@ -3,7 +3,9 @@ package site
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"slices"
+	"strconv"
 
 	"stint/cli/slurm/conf"
 	"stint/events"
@@ -20,7 +22,15 @@ func ReadConf(path string, owner uint32) (c *events.Config, notes []string, err 
 		return nil, nil, fmt.Errorf("the configuration asks for what Stint does not do:\n%w", err)
 	}
 	notes = append(notes, r.Warnings...)
-	for _, uid := range []uint32{0, owner} {
+	admins := []uint32{0, owner}
+	for _, name := range r.Config.Admins { // questions come with numbers only
+		if u, err := user.Lookup(name); err == nil {
+			if uid, err := strconv.ParseUint(u.Uid, 10, 32); err == nil {
+				admins = append(admins, uint32(uid))
+			}
+		}
+	}
+	for _, uid := range admins {
 		if !slices.Contains(r.Config.AdminUids, uid) {
 			r.Config.AdminUids = append(r.Config.AdminUids, uid)
 		}

@@ -1498,6 +1498,7 @@ type Ask struct {
 	//	*Ask_NodeEvents
 	//	*Ask_Status
 	What          isAsk_What `protobuf_oneof:"what"`
+	User          string     `protobuf:"bytes,10,opt,name=user,proto3" json:"user,omitempty"` // who asks, of questions about usage, which is kept by name (set by the agent)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1610,6 +1611,13 @@ func (x *Ask) GetStatus() *AskStatus {
 		}
 	}
 	return nil
+}
+
+func (x *Ask) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 type isAsk_What interface {
@@ -2919,7 +2927,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"reason_uid\x18\t \x01(\rR\treasonUid\x12\x1b\n" +
 	"\tstart_seq\x18\n" +
 	" \x01(\x04R\bstartSeq\x12\x17\n" +
-	"\aend_seq\x18\v \x01(\x04R\x06endSeq\"\xe8\x02\n" +
+	"\aend_seq\x18\v \x01(\x04R\x06endSeq\"\xfc\x02\n" +
 	"\x03Ask\x12\x1b\n" +
 	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x14\n" +
@@ -2930,7 +2938,9 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\x05usage\x18\a \x01(\v2\x16.stint.ledger.AskUsageH\x00R\x05usage\x12>\n" +
 	"\vnode_events\x18\b \x01(\v2\x1b.stint.ledger.AskNodeEventsH\x00R\n" +
 	"nodeEvents\x121\n" +
-	"\x06status\x18\t \x01(\v2\x17.stint.ledger.AskStatusH\x00R\x06statusB\x06\n" +
+	"\x06status\x18\t \x01(\v2\x17.stint.ledger.AskStatusH\x00R\x06status\x12\x12\n" +
+	"\x04user\x18\n" +
+	" \x01(\tR\x04userB\x06\n" +
 	"\x04what\"\xcc\x06\n" +
 	"\aAskJobs\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.stint.ledger.SelectionR\x04jobs\x12\x14\n" +

@@ -334,6 +334,7 @@ func (m *Ask) CloneVT() *Ask {
 	r.LeastSeq = m.LeastSeq
 	r.Uid = m.Uid
 	r.Limit = m.Limit
+	r.User = m.User
 	if rhs := m.After; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -1397,6 +1398,9 @@ func (this *Ask) EqualVT(that *Ask) bool {
 		return false
 	}
 	if this.Limit != that.Limit {
+		return false
+	}
+	if this.User != that.User {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3555,6 +3559,13 @@ func (m *Ask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 		i -= size
 	}
+	if len(m.User) > 0 {
+		i -= len(m.User)
+		copy(dAtA[i:], m.User)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.User)))
+		i--
+		dAtA[i] = 0x52
+	}
 	if m.Limit != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Limit))
 		i--
@@ -5351,6 +5362,10 @@ func (m *Ask) SizeVT() (n int) {
 	}
 	if vtmsg, ok := m.What.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
+	}
+	l = len(m.User)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -10071,6 +10086,38 @@ func (m *Ask) UnmarshalVT(dAtA []byte) error {
 				}
 				m.What = &Ask_Status{Status: v}
 			}
+			iNdEx = postIndex
+		case 10:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field User", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.User = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

@@ -87,7 +87,8 @@ func JSON(l *rows.StoryLine) []byte {
 }
 
 // Raw is the fact, intent or message that a line tells of, as JSON; bodies of intents are decoded. Empty if it cannot be told.
-func Raw(e *events.Event, l *rows.StoryLine) string {
+// Of requests it shows what seen makes of them.
+func Raw(e *events.Event, l *rows.StoryLine, seen func(owner uint32, spec *events.JobSpec) *events.JobSpec) string {
 	i := int(l.Index)
 	switch {
 	case l.Index == Whole && e.Sched != nil:
@@ -95,9 +96,9 @@ func Raw(e *events.Event, l *rows.StoryLine) string {
 	case l.Index == Whole && e.Share != nil:
 		return protoJSON(e.Share)
 	case e.Intents != nil && i < len(e.Intents.Intents):
-		return intentJSON(e.Intents.Intents[i])
+		return intentJSON(e.Intents.Intents[i], seen)
 	case e.Sched.GetCycle() != nil && i < len(e.Sched.GetCycle().Facts):
-		return protoJSON(e.Sched.GetCycle().Facts[i])
+		return factJSON(e.Sched.GetCycle().Facts[i], seen)
 	case e.Node != nil && i < len(e.Node.Facts):
 		return protoJSON(e.Node.Facts[i])
 	}
@@ -122,14 +123,30 @@ func compact(in []byte) string {
 	return string(out)
 }
 
+func factJSON(f *events.Fact, seen func(uint32, *events.JobSpec) *events.JobSpec) string {
+	if a := f.GetAdmitted(); a != nil {
+		if spec := seen(a.GetOwner().GetUid(), a.Spec); spec != a.Spec {
+			a = a.CloneVT()
+			a.Spec = spec
+			f = &events.Fact{Kind: &events.Fact_Admitted{Admitted: a}}
+		}
+	}
+	return protoJSON(f)
+}
+
 // intentJSON shows the body as the message it is.
-func intentJSON(i *events.Intent) string {
+func intentJSON(i *events.Intent, seen func(uint32, *events.JobSpec) *events.JobSpec) string {
 	frame := i.CloneVT()
 	frame.Body = nil
 	text := protoJSON(frame)
 	body := bodyOf(i)
 	if text == "" || body == nil {
 		return text
+	}
+	if s, ok := body.(*events.Submit); ok { // decoded for this, so it may be changed
+		for n, spec := range s.Components {
+			s.Components[n] = seen(i.GetAuthor().GetUid(), spec)
+		}
 	}
 	inner := protoJSON(body)
 	if inner == "" {

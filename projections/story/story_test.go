@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"stint/events"
+	"stint/projections"
 )
 
 type people struct{}
@@ -130,7 +131,7 @@ func TestStory(t *testing.T) {
 				t.Errorf("more than a line: %q", text)
 			}
 			fmt.Fprintln(&b, text)
-			l.Raw = Raw(e, l)
+			l.Raw = Raw(e, l, projections.Sight{}.Spec)
 			var got map[string]any
 			if err := json.Unmarshal(JSON(l), &got); err != nil || got["kind"] != l.Kind || got["what"] != l.What {
 				t.Errorf("JSON of %q: %v, %s", text, err, JSON(l))
@@ -213,7 +214,7 @@ func FuzzTell(f *testing.F) {
 			if strings.ContainsAny(Text(l), "\n\r\x1b") {
 				t.Errorf("%q", Text(l))
 			}
-			l.Raw = Raw(&e, l)
+			l.Raw = Raw(&e, l, projections.Sight{}.Spec)
 			if !json.Valid(JSON(l)) {
 				t.Errorf("%s", JSON(l))
 			}

@@ -8,7 +8,6 @@ package admit
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"stint/events"
@@ -145,8 +144,7 @@ const maxShapes = 50_000
 
 // IsAdmin says whether an author may act on everybody's jobs and on nodes: root, or one the configuration names.
 func IsAdmin(cfg *events.Config, who *events.Author) bool {
-	return who.GetUid() == 0 || slices.Contains(cfg.GetAdminUids(), who.GetUid()) ||
-		who.GetUser() != "" && slices.Contains(cfg.GetAdmins(), who.GetUser())
+	return projections.IsAdmin(cfg, who.GetUid(), who.GetUser())
 }
 
 func (d *Desk) admin() bool { return IsAdmin(d.r.Config(), d.who) }

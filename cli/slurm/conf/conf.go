@@ -5,7 +5,9 @@ package conf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -209,6 +211,7 @@ var setters = map[string]func(*builder, string) error{
 	},
 	"SlurmUser":             func(b *builder, v string) error { b.Config.Admins = []string{v}; return nil },
 	"SlurmCompat":           (*builder).compat,
+	"PrivateData":           (*builder).privateData,
 	"SelfFence":             boolean(func(c *events.Config) *bool { return &c.SelfFence }),
 	"JobRequeue":            boolean(func(c *events.Config) *bool { return &c.JobRequeue }),
 	"DisableRootJobs":       boolean(func(c *events.Config) *bool { return &c.DisableRootJobs }),
@@ -265,6 +268,31 @@ func (b *builder) compat(v string) error {
 		return fmt.Errorf("%q is not a release that can be emulated: 26.05 or 22.05", clip(v))
 	}
 	b.Config.Compat = r.String()
+	return nil
+}
+
+// privateWords are what PrivateData may keep from others.
+var privateWords = map[string]events.Private{
+	"jobs": events.Private_PRIVATE_JOBS, "nodes": events.Private_PRIVATE_NODES, "partitions": events.Private_PRIVATE_PARTITIONS,
+	"usage": events.Private_PRIVATE_USAGE, "events": events.Private_PRIVATE_EVENTS, "accounts": events.Private_PRIVATE_ACCOUNTS,
+	"users": events.Private_PRIVATE_USERS, "reservations": events.Private_PRIVATE_RESERVATIONS,
+}
+
+func (b *builder) privateData(v string) error {
+	b.Config.PrivateData = nil
+	for _, word := range list(v) {
+		p, known := privateWords[strings.ToLower(word)]
+		switch {
+		case strings.EqualFold(word, "none"):
+		case strings.EqualFold(word, "cloud"):
+			b.Warnings = append(b.Warnings, fmt.Sprintf("%s: PrivateData=cloud has no effect: there are no nodes that power down", b.seen["PrivateData"]))
+		case !known:
+			names := slices.Sorted(maps.Keys(privateWords))
+			return fmt.Errorf("%q is not one of %s%s", clip(word), strings.Join(names, ", "), nearOf(strings.ToLower(word), names))
+		case !slices.Contains(b.Config.PrivateData, p):
+			b.Config.PrivateData = append(b.Config.PrivateData, p)
+		}
+	}
 	return nil
 }
 

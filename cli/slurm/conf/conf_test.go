@@ -127,6 +127,8 @@ func TestLines(t *testing.T) {
 		{"limits of resources", "PropagateResourceLimits=NONE\n", `"propagate_none":true`},
 		{"emulation", "SlurmCompat=22.05\n", `"compat":"22.05"`},
 		{"old names", "ControlMachine=a\nBackupController=b\n", `"controllers":["a","b"]`},
+		{"private data", "PrivateData=Jobs,nodes,jobs\n", `"private_data":[1,2]`},
+		{"private data that is nothing here", "PrivateData=cloud,none\n", "warning: /etc/slurm.conf:1: PrivateData=cloud has no effect: there are no nodes that power down"},
 		{"DOS line ends", "ClusterName=dos\r\nKillWait=9\r\n", `"kill_wait_s":9`},
 		{"oversubscribe", twoNodes + "PartitionName=f Nodes=ALL OverSubscribe=FORCE:2 State=DRAIN MaxNodes=UNLIMITED\n", `"state":2,"oversubscribe":"FORCE:2"`},
 	} {
@@ -159,6 +161,7 @@ func TestErrors(t *testing.T) {
 		{"NodeName=n1 State=CLOUD\n", "not supported yet"},
 		{"NodeName=n[1-3] NodeAddr=a[1-2]\n", "2 names for 3 nodes"},
 		{twoNodes + "PartitionName=q Nodes=ALL MaxTime=10m\n", "PartitionName=q: MaxTime:"},
+		{"PrivateData=job\n", `PrivateData: "job" is not one of accounts, events, jobs, nodes, partitions, reservations, usage, users; did you mean jobs?`},
 		{"DownNodes=x\n", "there is no node x"},
 	} {
 		_, err := Load("/etc/slurm.conf", fromMap(map[string]string{"/etc/slurm.conf": c.text, "/etc/self.conf": "Include self.conf\n"}))

@@ -33,7 +33,7 @@ var keyTable = []keyGroup{
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg
-		AccountingStorageTRES TrackWCKey`},
+		AccountingStorageTRES TrackWCKey PrivateData`},
 	{Harmless, "associations are not enforced yet: every user may submit", "AccountingStorageEnforce"},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
@@ -70,7 +70,6 @@ var keyTable = []keyGroup{
 		PropagatePrioProcess VSizeFactor`},
 	{Harmless, "mail is sent to the user's address as it is", "MailDomain"},
 	{Harmless, "steps that can not be killed are reported when it happens", "UnkillableStepTimeout UnkillableStepProgram"},
-	{Harmless, "everybody sees all jobs", "PrivateData"},
 	{Harmless, "power saving is not built: nodes stay up", `SuspendTime SuspendTimeout SuspendRate ResumeRate ResumeTimeout SuspendExcNodes
 		SuspendExcParts SuspendExcStates PowerParameters PowerPlugin PowerAction`},
 	{Harmless, "temporary space is not managed", "TmpFS"},
