@@ -305,7 +305,7 @@ func (w *witness) sees(e *events.Event, line *rows.StoryLine) bool {
 		return jobs || known && w.sight.Owns(owner)
 	case line.Node != "":
 		return nodes
-	case intent != nil, e.Sched.GetCycle() != nil && line.Kind != "configured": // acts on jobs, and verdicts on somebody's
+	case intent != nil, e.Sched.GetCycle() != nil && line.Kind != "configured" && line.Kind != "partition-changed" && line.Kind != "config-set": // acts on jobs, and verdicts on somebody's
 		return jobs || intent.GetVerb() == events.Verb_CONFIGURE
 	}
 	return true

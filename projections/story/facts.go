@@ -84,6 +84,19 @@ func (t *teller) fact(i int, f *events.Fact) {
 		c := f.Configured.Config
 		t.line(i, "configured", leader, fmt.Sprintf("configuration of cluster %s taken over: %s, %s", c.GetCluster(),
 			plural(uint64(len(c.GetNodes())), "node entry", "node entries"), plural(uint64(len(c.GetPartitions())), "partition")), "")
+	case *events.Fact_PartitionChanged:
+		p := f.PartitionChanged
+		verb := [...]string{"made", "changed", "removed"}[min(uint32(p.Act), 2)]
+		t.line(i, "partition-changed", leader, fmt.Sprintf("partition %s is %s", p.GetPartition().GetName(), verb), "by "+t.names.User(p.ByUid))
+	case *events.Fact_Notified:
+		n := f.Notified
+		t.job(i, n.Job, "notified", leader, fmt.Sprintf("run %d is told %q", n.Run, n.Text), "by "+t.names.User(n.ByUid))
+	case *events.Fact_ConfigSet:
+		var set []string
+		for _, s := range f.ConfigSet.Settings {
+			set = append(set, s.Key+"="+s.Value)
+		}
+		t.line(i, "config-set", leader, "settings changed: "+strings.Join(set, " "), "by "+t.names.User(f.ConfigSet.ByUid))
 	default:
 		t.line(i, "unknown", leader, "decided something this version cannot read", "")
 	}

@@ -88,6 +88,9 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_NodeLost{NodeLost: &events.NodeLost{Node: "n1", Reason: "silent for 300 s"}}},
 		{Kind: &events.Fact_NodeReturned{NodeReturned: &events.NodeReturned{Node: "n1"}}},
 		{Kind: &events.Fact_Administered{Administered: &events.Administered{Intent: ref, Policy: policy, By: "root"}}},
+		{Kind: &events.Fact_PartitionChanged{PartitionChanged: &events.PartitionChanged{Act: events.PartitionAct_PARTITION_CHANGE, Partition: &events.PartitionDef{Name: "debug"}}}},
+		{Kind: &events.Fact_Notified{Notified: &events.Notified{Job: 7, Run: 1, Text: "soon"}}},
+		{Kind: &events.Fact_ConfigSet{ConfigSet: &events.ConfigSet{Settings: []*events.Setting{{Key: "SlurmctldDebug", Value: "debug"}}}}},
 		{Kind: &events.Fact_Configured{Configured: &events.Configured{Config: &events.Config{Cluster: "hpc", Nodes: []*events.NodeDef{{}}, Partitions: []*events.PartitionDef{{}, {}}}}}},
 		{},
 	}
