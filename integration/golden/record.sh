@@ -29,18 +29,33 @@ for f in as sub waitj waitrun settle reset script; do eval "real_$(declare -f $f
 for f in sleep squeue scancel scontrol sacctmgr; do eval "$f() { idle && return 0; command $f \"\$@\"; }"; done
 reset() { idle && return 0; real_reset; GROUP=setup; }
 
-# The recorded cluster began all jobs of the first scenario at once, in the order of their priorities, and planned with whole nodes; here each begins when it is
-# submitted, and what fits beside a plan starts. To come to the recorded allocations the first job is kept off n1, one waits until the next is ranked before it,
-# and nothing is filled in (see play.go).
+# The recorded cluster ranked the jobs of the first scenario by shares and sizes, which is another matter than what is compared here, and began them all at once.
+# Here they are held, and let go with the recorded priorities: those that ran one after the other, the first of them kept off n1; those that waited behind nodes
+# that take nothing until all have their rank.
 if [ "$SCENE" = s10_state ]; then
+  ranked() { local r; for r in "$@"; do command scontrol update jobid="${r%=*}" priority="${r#*=}" >/dev/null 2>&1; done; }
+  let_go() { # NODES JOB=PRIORITY: starts the job on one of the nodes
+    command scontrol update nodename='n[1-4]' state=drain reason=staging
+    command scontrol release "${2%=*}"; ranked "$2"
+    command scontrol update nodename="$1" state=resume; sleep 0.7
+  }
   sub() {
     idle && return 0
     case $1 in
-    '-J run1 '*) scontrol update nodename=n1 state=drain reason=staging >/dev/null 2>&1; real_sub "$@"; sleep 1; scontrol update nodename=n1 state=resume ;;
-    '-J physj '*) scontrol update partition=phys state=down; behind=$(real_sub "$@"); echo "$behind" | tee "$O/behind" ;;
-    '-J a_very_long'*)
-      real_sub "$@"; scontrol update jobid="$(cat "$O/behind")" priority=1000 >/dev/null 2>&1; scontrol update partition=phys state=up >/dev/null 2>&1 ;;
-    *) real_sub "$@" ;;
+    '-J run1 '* | '-J gpujob '* | '-J multi '* | '-J bobjob '* | '-J arr '*) real_sub "-H $1"; return ;;
+    '-J big '*) command scontrol update nodename='n[1-3]' state=drain reason=staging ;;
     esac
+    real_sub "$@"
+  }
+  settle() {
+    idle && return 0
+    if [ -n "${A1:-}" ] && [ -z "${P1:-}" ]; then
+      let_go 'n[2-4]' "$R1=600"; let_go 'n[1-4]' "$R2=797"; let_go 'n[1-4]' "$R3=725"; let_go 'n[1-4]' "$R4=2400"; let_go 'n[1-4]' "$A1=543"
+    fi
+    if [ -n "${P8:-}" ]; then
+      ranked "$P1=975" "$P6=888" "$P4=543" "$P2=543" "$A1=543" "$P7=496" "$P5=478" "$P8=420"
+      command scontrol update nodename='n[1-3]' state=resume
+    fi
+    real_settle "$@"
   }
 fi
