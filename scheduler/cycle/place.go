@@ -18,6 +18,7 @@ type placing struct {
 	added   []place.End // of jobs that start in this pass, not yet among the ends
 	board   *place.Board
 	blocked map[*events.PartitionDef]bool
+	passed  map[*events.PartitionDef]bool // a job that waits for nodes to come back was passed over there
 	failed  map[failure]bool
 	trouble map[failure]trouble
 	tests   uint32              // of jobs behind a reservation
@@ -46,7 +47,7 @@ func (p *pass) place() {
 		return
 	}
 	s := &placing{
-		pass: p, board: place.NewBoard(p.c), blocked: map[*events.PartitionDef]bool{}, failed: map[failure]bool{},
+		pass: p, board: place.NewBoard(p.c), blocked: map[*events.PartitionDef]bool{}, passed: map[*events.PartitionDef]bool{}, failed: map[failure]bool{},
 		trouble: map[failure]trouble{}, several: map[uint32]*telling{},
 	}
 	p.holdings()
@@ -288,6 +289,9 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked
 	}
 	if t := s.troubleOf(e.Partition, q); t.reason != events.Reason_NONE {
 		s.waits(w, t.reason, t.text)
+		if t.reason == events.Reason_REQ_NODE_NOT_AVAIL && len(q.NodeList) == 0 {
+			s.passed[e.Partition] = true
+		}
 		return
 	}
 	if blocked {
@@ -296,6 +300,9 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked
 	}
 	s.blocked[e.Partition] = true
 	t := &telling{w: w, reason: events.Reason_RESOURCES, planned: true, blockers: s.board.Blockers(q, e.Partition.GetName())}
+	if s.passed[e.Partition] {
+		t.reason = events.Reason_PRIORITY // the word for whoever stands behind one that waits
+	}
 	defer s.tell(t)
 	if !s.c.Config().GetBackfill() {
 		s.board.Seal(e.Partition.GetName())
