@@ -133,7 +133,7 @@ func (c *Controller) answerHash(ctx context.Context, ask *projections.Ask) *proj
 // answerThoroughly answers why a job waits, with what the passes say that would be made of it. They are made on a copy of the
 // state, beside the loop, one question at a time: nobody who asks keeps the leader from deciding.
 func (c *Controller) answerThoroughly(ctx context.Context, ask *projections.Ask) *projections.Answer {
-	plain := &projections.Ask{LeastSeq: ask.LeastSeq, What: &projections.Ask_Why{Why: &projections.AskWhy{Job: ask.GetWhy().Job}}}
+	plain := &projections.Ask{LeastSeq: ask.LeastSeq, Uid: ask.Uid, What: &projections.Ask_Why{Why: &projections.AskWhy{Job: ask.GetWhy().Job}}}
 	a := c.Answer(ctx, plain)
 	if j := a.GetWhy().GetJob().GetJob(); a.Error != "" || !j.Waits() {
 		return a
