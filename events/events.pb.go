@@ -74,6 +74,7 @@ const (
 	Verb_NOTIFY           Verb = 12 // body Notify: a message to the standard error of jobs
 	Verb_TOP              Verb = 13 // body Select: to the head of the author's queue
 	Verb_SET_CONFIG       Verb = 14 // body SetConfig: how much the controllers log
+	Verb_COMPLETE         Verb = 16 // body Complete
 )
 
 // Enum value maps for Verb.
@@ -95,6 +96,7 @@ var (
 		12: "NOTIFY",
 		13: "TOP",
 		14: "SET_CONFIG",
+		16: "COMPLETE",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNKNOWN":     0,
@@ -113,6 +115,7 @@ var (
 		"NOTIFY":           12,
 		"TOP":              13,
 		"SET_CONFIG":       14,
+		"COMPLETE":         16,
 	}
 )
 
@@ -993,6 +996,7 @@ const (
 	StopCause_STOP_PREEMPT    StopCause = 4
 	StopCause_STOP_REQUEUE    StopCause = 5
 	StopCause_STOP_DEADLINE   StopCause = 6
+	StopCause_STOP_COMPLETE   StopCause = 7 // whoever held the allocation is done with it
 )
 
 // Enum value maps for StopCause.
@@ -1005,6 +1009,7 @@ var (
 		4: "STOP_PREEMPT",
 		5: "STOP_REQUEUE",
 		6: "STOP_DEADLINE",
+		7: "STOP_COMPLETE",
 	}
 	StopCause_value = map[string]int32{
 		"STOP_UNKNOWN":    0,
@@ -1014,6 +1019,7 @@ var (
 		"STOP_PREEMPT":    4,
 		"STOP_REQUEUE":    5,
 		"STOP_DEADLINE":   6,
+		"STOP_COMPLETE":   7,
 	}
 )
 
@@ -2281,6 +2287,67 @@ func (x *SetConfig) GetFlagsOff() []string {
 	return nil
 }
 
+// Complete: whoever holds an allocation without a script (salloc, srun) is done with it; the status is what it came to.
+type Complete struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	ExitCode      uint32                 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32                 `protobuf:"varint,3,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Complete) Reset() {
+	*x = Complete{}
+	mi := &file_events_events_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Complete) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Complete) ProtoMessage() {}
+
+func (x *Complete) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Complete.ProtoReflect.Descriptor instead.
+func (*Complete) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Complete) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Complete) GetExitCode() uint32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *Complete) GetExitSignal() uint32 {
+	if x != nil {
+		return x.ExitSignal
+	}
+	return 0
+}
+
 // UpdateJob: only fields whose set_* or presence says so change.
 type UpdateJob struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2343,7 +2410,7 @@ type UpdateJob struct {
 
 func (x *UpdateJob) Reset() {
 	*x = UpdateJob{}
-	mi := &file_events_events_proto_msgTypes[12]
+	mi := &file_events_events_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2422,7 @@ func (x *UpdateJob) String() string {
 func (*UpdateJob) ProtoMessage() {}
 
 func (x *UpdateJob) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[12]
+	mi := &file_events_events_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2435,7 @@ func (x *UpdateJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJob.ProtoReflect.Descriptor instead.
 func (*UpdateJob) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{12}
+	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateJob) GetTargets() []*Target {
@@ -2764,7 +2831,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +2843,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +2856,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{13}
+	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateNode) GetNodes() string {
@@ -2905,7 +2972,7 @@ type UpdatePartition struct {
 
 func (x *UpdatePartition) Reset() {
 	*x = UpdatePartition{}
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2917,7 +2984,7 @@ func (x *UpdatePartition) String() string {
 func (*UpdatePartition) ProtoMessage() {}
 
 func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2930,7 +2997,7 @@ func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePartition.ProtoReflect.Descriptor instead.
 func (*UpdatePartition) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdatePartition) GetAct() PartitionAct {
@@ -2985,7 +3052,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3064,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3077,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Policy) GetActs() []*PolicyAct {
@@ -3037,7 +3104,7 @@ type PolicyAct struct {
 
 func (x *PolicyAct) Reset() {
 	*x = PolicyAct{}
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3116,7 @@ func (x *PolicyAct) String() string {
 func (*PolicyAct) ProtoMessage() {}
 
 func (x *PolicyAct) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3129,7 @@ func (x *PolicyAct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyAct.ProtoReflect.Descriptor instead.
 func (*PolicyAct) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicyAct) GetDeed() PolicyDeed {
@@ -3151,7 +3218,7 @@ type PolicySettings struct {
 
 func (x *PolicySettings) Reset() {
 	*x = PolicySettings{}
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3230,7 @@ func (x *PolicySettings) String() string {
 func (*PolicySettings) ProtoMessage() {}
 
 func (x *PolicySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3243,7 @@ func (x *PolicySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicySettings.ProtoReflect.Descriptor instead.
 func (*PolicySettings) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PolicySettings) GetLimits() []*LimitChange {
@@ -3290,7 +3357,7 @@ type ListChange struct {
 
 func (x *ListChange) Reset() {
 	*x = ListChange{}
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3369,7 @@ func (x *ListChange) String() string {
 func (*ListChange) ProtoMessage() {}
 
 func (x *ListChange) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3382,7 @@ func (x *ListChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChange.ProtoReflect.Descriptor instead.
 func (*ListChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{18}
+	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListChange) GetReplace() bool {
@@ -3359,7 +3426,7 @@ type LimitChange struct {
 
 func (x *LimitChange) Reset() {
 	*x = LimitChange{}
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3438,7 @@ func (x *LimitChange) String() string {
 func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3451,7 @@ func (x *LimitChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{19}
+	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LimitChange) GetLimit() Limit {
@@ -3426,7 +3493,7 @@ type LimitValue struct {
 
 func (x *LimitValue) Reset() {
 	*x = LimitValue{}
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3505,7 @@ func (x *LimitValue) String() string {
 func (*LimitValue) ProtoMessage() {}
 
 func (x *LimitValue) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3518,7 @@ func (x *LimitValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitValue.ProtoReflect.Descriptor instead.
 func (*LimitValue) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{20}
+	return file_events_events_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LimitValue) GetLimit() Limit {
@@ -3486,7 +3553,7 @@ type TresCount struct {
 
 func (x *TresCount) Reset() {
 	*x = TresCount{}
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3565,7 @@ func (x *TresCount) String() string {
 func (*TresCount) ProtoMessage() {}
 
 func (x *TresCount) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3578,7 @@ func (x *TresCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TresCount.ProtoReflect.Descriptor instead.
 func (*TresCount) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{21}
+	return file_events_events_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TresCount) GetTres() string {
@@ -3627,7 +3694,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +3706,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +3719,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{22}
+	return file_events_events_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobSpec) GetName() string {
@@ -4256,7 +4323,7 @@ type Gres struct {
 
 func (x *Gres) Reset() {
 	*x = Gres{}
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4268,7 +4335,7 @@ func (x *Gres) String() string {
 func (*Gres) ProtoMessage() {}
 
 func (x *Gres) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4281,7 +4348,7 @@ func (x *Gres) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gres.ProtoReflect.Descriptor instead.
 func (*Gres) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{23}
+	return file_events_events_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Gres) GetName() string {
@@ -4324,7 +4391,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +4403,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +4416,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{24}
+	return file_events_events_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ArraySpec) GetTasks() []uint64 {
@@ -4386,7 +4453,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4465,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4478,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{25}
+	return file_events_events_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Dependency) GetKind() DependencyKind {
@@ -4461,7 +4528,7 @@ type WarnSignal struct {
 
 func (x *WarnSignal) Reset() {
 	*x = WarnSignal{}
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4540,7 @@ func (x *WarnSignal) String() string {
 func (*WarnSignal) ProtoMessage() {}
 
 func (x *WarnSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4553,7 @@ func (x *WarnSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnSignal.ProtoReflect.Descriptor instead.
 func (*WarnSignal) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{26}
+	return file_events_events_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WarnSignal) GetSignal() int32 {
@@ -4528,7 +4595,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4540,7 +4607,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4553,7 +4620,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{27}
+	return file_events_events_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Rlimit) GetResource() uint32 {
@@ -4590,7 +4657,7 @@ type SchedMessage struct {
 
 func (x *SchedMessage) Reset() {
 	*x = SchedMessage{}
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4669,7 @@ func (x *SchedMessage) String() string {
 func (*SchedMessage) ProtoMessage() {}
 
 func (x *SchedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4682,7 @@ func (x *SchedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedMessage.ProtoReflect.Descriptor instead.
 func (*SchedMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{28}
+	return file_events_events_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SchedMessage) GetKind() isSchedMessage_Kind {
@@ -4675,7 +4742,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4754,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4767,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{29}
+	return file_events_events_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Term) GetNonce() []byte {
@@ -4773,7 +4840,7 @@ type Cycle struct {
 
 func (x *Cycle) Reset() {
 	*x = Cycle{}
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4785,7 +4852,7 @@ func (x *Cycle) String() string {
 func (*Cycle) ProtoMessage() {}
 
 func (x *Cycle) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4798,7 +4865,7 @@ func (x *Cycle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cycle.ProtoReflect.Descriptor instead.
 func (*Cycle) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{30}
+	return file_events_events_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Cycle) GetTerm() []byte {
@@ -4889,7 +4956,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4901,7 +4968,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4914,7 +4981,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{31}
+	return file_events_events_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Observed) GetSilentNodes() []string {
@@ -4962,7 +5029,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4974,7 +5041,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4987,7 +5054,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{32}
+	return file_events_events_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Fact) GetKind() isFact_Kind {
@@ -5311,7 +5378,7 @@ type IntentRef struct {
 
 func (x *IntentRef) Reset() {
 	*x = IntentRef{}
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5323,7 +5390,7 @@ func (x *IntentRef) String() string {
 func (*IntentRef) ProtoMessage() {}
 
 func (x *IntentRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5336,7 +5403,7 @@ func (x *IntentRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentRef.ProtoReflect.Descriptor instead.
 func (*IntentRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{33}
+	return file_events_events_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *IntentRef) GetSeq() uint64 {
@@ -5369,7 +5436,7 @@ type Admitted struct {
 
 func (x *Admitted) Reset() {
 	*x = Admitted{}
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5381,7 +5448,7 @@ func (x *Admitted) String() string {
 func (*Admitted) ProtoMessage() {}
 
 func (x *Admitted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5394,7 +5461,7 @@ func (x *Admitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admitted.ProtoReflect.Descriptor instead.
 func (*Admitted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{34}
+	return file_events_events_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Admitted) GetIntent() *IntentRef {
@@ -5459,7 +5526,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5471,7 +5538,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5484,7 +5551,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{35}
+	return file_events_events_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Owner) GetUid() uint32 {
@@ -5536,7 +5603,7 @@ type Judged struct {
 
 func (x *Judged) Reset() {
 	*x = Judged{}
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5548,7 +5615,7 @@ func (x *Judged) String() string {
 func (*Judged) ProtoMessage() {}
 
 func (x *Judged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5561,7 +5628,7 @@ func (x *Judged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Judged.ProtoReflect.Descriptor instead.
 func (*Judged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{36}
+	return file_events_events_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Judged) GetIntent() *IntentRef {
@@ -5611,7 +5678,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5623,7 +5690,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5636,7 +5703,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{37}
+	return file_events_events_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Verdict) GetJob() uint32 {
@@ -5677,7 +5744,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5689,7 +5756,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5702,7 +5769,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{38}
+	return file_events_events_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Allocation) GetShares() []*NodeShare {
@@ -5726,7 +5793,7 @@ type NodeShare struct {
 
 func (x *NodeShare) Reset() {
 	*x = NodeShare{}
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5738,7 +5805,7 @@ func (x *NodeShare) String() string {
 func (*NodeShare) ProtoMessage() {}
 
 func (x *NodeShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5751,7 +5818,7 @@ func (x *NodeShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShare.ProtoReflect.Descriptor instead.
 func (*NodeShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{39}
+	return file_events_events_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NodeShare) GetNodes() []string {
@@ -5807,7 +5874,7 @@ type GresShare struct {
 
 func (x *GresShare) Reset() {
 	*x = GresShare{}
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5819,7 +5886,7 @@ func (x *GresShare) String() string {
 func (*GresShare) ProtoMessage() {}
 
 func (x *GresShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5832,7 +5899,7 @@ func (x *GresShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresShare.ProtoReflect.Descriptor instead.
 func (*GresShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{40}
+	return file_events_events_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GresShare) GetName() string {
@@ -5873,7 +5940,7 @@ type Placed struct {
 
 func (x *Placed) Reset() {
 	*x = Placed{}
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5885,7 +5952,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5898,7 +5965,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{41}
+	return file_events_events_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Placed) GetJob() uint32 {
@@ -5975,13 +6042,15 @@ type Stopping struct {
 	HoldAfter     bool                   `protobuf:"varint,6,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"` // REQUEUE_STOP: back to the queue, held
 	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
 	SpecialAfter  bool                   `protobuf:"varint,8,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"` // … as a special exit
+	ExitCode      uint32                 `protobuf:"varint,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`             // STOP_COMPLETE: what the job came to
+	ExitSignal    uint32                 `protobuf:"varint,10,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5993,7 +6062,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6006,7 +6075,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{42}
+	return file_events_events_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Stopping) GetJob() uint32 {
@@ -6065,6 +6134,20 @@ func (x *Stopping) GetSpecialAfter() bool {
 	return false
 }
 
+func (x *Stopping) GetExitCode() uint32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *Stopping) GetExitSignal() uint32 {
+	if x != nil {
+		return x.ExitSignal
+	}
+	return 0
+}
+
 // Ended: a job left the queue or its run is over. tasks: only these pending tasks of an array.
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6083,7 +6166,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6095,7 +6178,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6108,7 +6191,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{43}
+	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -6190,7 +6273,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6285,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6298,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{44}
+	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Held) GetJob() uint32 {
@@ -6280,7 +6363,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6292,7 +6375,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6305,7 +6388,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{45}
+	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Released) GetJob() uint32 {
@@ -6355,7 +6438,7 @@ type Updated struct {
 
 func (x *Updated) Reset() {
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6367,7 +6450,7 @@ func (x *Updated) String() string {
 func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6380,7 +6463,7 @@ func (x *Updated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{46}
+	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Updated) GetJob() uint32 {
@@ -6420,7 +6503,7 @@ type Requeued struct {
 
 func (x *Requeued) Reset() {
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6432,7 +6515,7 @@ func (x *Requeued) String() string {
 func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6445,7 +6528,7 @@ func (x *Requeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{47}
+	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Requeued) GetJob() uint32 {
@@ -6520,7 +6603,7 @@ type Signalled struct {
 
 func (x *Signalled) Reset() {
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6532,7 +6615,7 @@ func (x *Signalled) String() string {
 func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6545,7 +6628,7 @@ func (x *Signalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{48}
+	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Signalled) GetJob() uint32 {
@@ -6615,7 +6698,7 @@ type Suspended struct {
 
 func (x *Suspended) Reset() {
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6627,7 +6710,7 @@ func (x *Suspended) String() string {
 func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6640,7 +6723,7 @@ func (x *Suspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{49}
+	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Suspended) GetJob() uint32 {
@@ -6675,7 +6758,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6687,7 +6770,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6700,7 +6783,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Resumed) GetJob() uint32 {
@@ -6739,7 +6822,7 @@ type NodeChanged struct {
 
 func (x *NodeChanged) Reset() {
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6751,7 +6834,7 @@ func (x *NodeChanged) String() string {
 func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6764,7 +6847,7 @@ func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodeChanged) GetNode() string {
@@ -6819,7 +6902,7 @@ type NodeLost struct {
 
 func (x *NodeLost) Reset() {
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6831,7 +6914,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6844,7 +6927,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -6870,7 +6953,7 @@ type NodeReturned struct {
 
 func (x *NodeReturned) Reset() {
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6882,7 +6965,7 @@ func (x *NodeReturned) String() string {
 func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6895,7 +6978,7 @@ func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeReturned) GetNode() string {
@@ -6915,7 +6998,7 @@ type Configured struct {
 
 func (x *Configured) Reset() {
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6927,7 +7010,7 @@ func (x *Configured) String() string {
 func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6940,7 +7023,7 @@ func (x *Configured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Configured) GetIntent() *IntentRef {
@@ -6970,7 +7053,7 @@ type Administered struct {
 
 func (x *Administered) Reset() {
 	*x = Administered{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6982,7 +7065,7 @@ func (x *Administered) String() string {
 func (*Administered) ProtoMessage() {}
 
 func (x *Administered) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6995,7 +7078,7 @@ func (x *Administered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Administered.ProtoReflect.Descriptor instead.
 func (*Administered) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Administered) GetIntent() *IntentRef {
@@ -7038,7 +7121,7 @@ type PartitionChanged struct {
 
 func (x *PartitionChanged) Reset() {
 	*x = PartitionChanged{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7050,7 +7133,7 @@ func (x *PartitionChanged) String() string {
 func (*PartitionChanged) ProtoMessage() {}
 
 func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7063,7 +7146,7 @@ func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChanged.ProtoReflect.Descriptor instead.
 func (*PartitionChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PartitionChanged) GetAct() PartitionAct {
@@ -7100,7 +7183,7 @@ type Notified struct {
 
 func (x *Notified) Reset() {
 	*x = Notified{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7112,7 +7195,7 @@ func (x *Notified) String() string {
 func (*Notified) ProtoMessage() {}
 
 func (x *Notified) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7125,7 +7208,7 @@ func (x *Notified) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notified.ProtoReflect.Descriptor instead.
 func (*Notified) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Notified) GetJob() uint32 {
@@ -7167,7 +7250,7 @@ type ConfigSet struct {
 
 func (x *ConfigSet) Reset() {
 	*x = ConfigSet{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7179,7 +7262,7 @@ func (x *ConfigSet) String() string {
 func (*ConfigSet) ProtoMessage() {}
 
 func (x *ConfigSet) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7192,7 +7275,7 @@ func (x *ConfigSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSet.ProtoReflect.Descriptor instead.
 func (*ConfigSet) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ConfigSet) GetSettings() []*Setting {
@@ -7222,7 +7305,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7234,7 +7317,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7247,7 +7330,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -7300,7 +7383,7 @@ type NodeFact struct {
 
 func (x *NodeFact) Reset() {
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7312,7 +7395,7 @@ func (x *NodeFact) String() string {
 func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7325,7 +7408,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -7411,7 +7494,7 @@ type NodeUp struct {
 
 func (x *NodeUp) Reset() {
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7423,7 +7506,7 @@ func (x *NodeUp) String() string {
 func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7436,7 +7519,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -7478,7 +7561,7 @@ type RunRef struct {
 
 func (x *RunRef) Reset() {
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7490,7 +7573,7 @@ func (x *RunRef) String() string {
 func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7503,7 +7586,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -7550,7 +7633,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7562,7 +7645,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7575,7 +7658,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -7695,7 +7778,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7707,7 +7790,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7720,7 +7803,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -7759,7 +7842,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7771,7 +7854,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7784,7 +7867,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Device) GetName() string {
@@ -7851,7 +7934,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7863,7 +7946,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7876,7 +7959,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{66}
+	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -7927,7 +8010,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7939,7 +8022,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7952,7 +8035,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{67}
+	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -8061,7 +8144,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8073,7 +8156,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8086,7 +8169,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{68}
+	return file_events_events_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -8191,7 +8274,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8203,7 +8286,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8216,7 +8299,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{69}
+	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -8251,7 +8334,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8263,7 +8346,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8276,7 +8359,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{70}
+	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -8311,7 +8394,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8323,7 +8406,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8336,7 +8419,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -8371,7 +8454,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8383,7 +8466,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8396,7 +8479,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -8433,7 +8516,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8445,7 +8528,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8458,7 +8541,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -8550,7 +8633,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8562,7 +8645,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8575,7 +8658,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Config) GetCluster() string {
@@ -8910,7 +8993,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8922,7 +9005,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8935,7 +9018,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -8962,7 +9045,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8974,7 +9057,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8987,7 +9070,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Setting) GetKey() string {
@@ -9021,7 +9104,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9033,7 +9116,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9046,7 +9129,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -9140,7 +9223,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9152,7 +9235,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9165,7 +9248,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -9322,7 +9405,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9334,7 +9417,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9347,7 +9430,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GresDef) GetName() string {
@@ -9432,7 +9515,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9444,7 +9527,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9457,7 +9540,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -9756,7 +9839,12 @@ const file_events_events_proto_rawDesc = "" +
 	"\tSetConfig\x12\x14\n" +
 	"\x05debug\x18\x01 \x01(\tR\x05debug\x12\x19\n" +
 	"\bflags_on\x18\x02 \x03(\tR\aflagsOn\x12\x1b\n" +
-	"\tflags_off\x18\x03 \x03(\tR\bflagsOff\"\xa4\x14\n" +
+	"\tflags_off\x18\x03 \x03(\tR\bflagsOff\"Z\n" +
+	"\bComplete\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1b\n" +
+	"\texit_code\x18\x02 \x01(\rR\bexitCode\x12\x1f\n" +
+	"\vexit_signal\x18\x03 \x01(\rR\n" +
+	"exitSignal\"\xa4\x14\n" +
 	"\tUpdateJob\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12%\n" +
 	"\ftime_limit_s\x18\x02 \x01(\rH\x00R\n" +
@@ -10224,7 +10312,7 @@ const file_events_events_proto_rawDesc = "" +
 	"backfilled\x18\a \x01(\bR\n" +
 	"backfilled\x12\x1c\n" +
 	"\tpartition\x18\b \x01(\tR\tpartition\x12\x1a\n" +
-	"\blicenses\x18\x14 \x01(\tR\blicenses\"\xee\x01\n" +
+	"\blicenses\x18\x14 \x01(\tR\blicenses\"\xac\x02\n" +
 	"\bStopping\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12-\n" +
@@ -10235,7 +10323,11 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"hold_after\x18\x06 \x01(\bR\tholdAfter\x12\x12\n" +
 	"\x04text\x18\a \x01(\tR\x04text\x12#\n" +
-	"\rspecial_after\x18\b \x01(\bR\fspecialAfter\"\x8f\x02\n" +
+	"\rspecial_after\x18\b \x01(\bR\fspecialAfter\x12\x1b\n" +
+	"\texit_code\x18\t \x01(\rR\bexitCode\x12\x1f\n" +
+	"\vexit_signal\x18\n" +
+	" \x01(\rR\n" +
+	"exitSignal\"\x8f\x02\n" +
 	"\x05Ended\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12,\n" +
@@ -10589,7 +10681,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x13require_reservation\x18\x1d \x01(\bR\x12requireReservation\x12%\n" +
 	"\x0eexclusive_user\x18\x1e \x01(\bR\rexclusiveUser\x12!\n" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
-	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\xe8\x01\n" +
+	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\xf6\x01\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +
@@ -10614,7 +10706,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06NOTIFY\x10\f\x12\a\n" +
 	"\x03TOP\x10\r\x12\x0e\n" +
 	"\n" +
-	"SET_CONFIG\x10\x0e*P\n" +
+	"SET_CONFIG\x10\x0e\x12\f\n" +
+	"\bCOMPLETE\x10\x10*P\n" +
 	"\fPartitionAct\x12\x14\n" +
 	"\x10PARTITION_CREATE\x10\x00\x12\x14\n" +
 	"\x10PARTITION_CHANGE\x10\x01\x12\x14\n" +
@@ -10766,7 +10859,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\rINVALID_WCKEY\x10!\x12\x16\n" +
 	"\x12INVALID_NODE_STATE\x10\"\x12\x14\n" +
 	"\x10PARTITION_IN_USE\x10#\x12\x14\n" +
-	"\x10PARTITION_EXISTS\x10$*\x8e\x01\n" +
+	"\x10PARTITION_EXISTS\x10$*\xa1\x01\n" +
 	"\tStopCause\x12\x10\n" +
 	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +
@@ -10774,7 +10867,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x0eSTOP_NODE_LOST\x10\x03\x12\x10\n" +
 	"\fSTOP_PREEMPT\x10\x04\x12\x10\n" +
 	"\fSTOP_REQUEUE\x10\x05\x12\x11\n" +
-	"\rSTOP_DEADLINE\x10\x06*\xb8\x01\n" +
+	"\rSTOP_DEADLINE\x10\x06\x12\x11\n" +
+	"\rSTOP_COMPLETE\x10\a*\xb8\x01\n" +
 	"\bJobState\x12\v\n" +
 	"\aPENDING\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\r\n" +
@@ -10874,7 +10968,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(PartitionAct)(0),        // 1: stint.events.PartitionAct
@@ -10907,81 +11001,82 @@ var file_events_events_proto_goTypes = []any{
 	(*Requeue)(nil),          // 28: stint.events.Requeue
 	(*Notify)(nil),           // 29: stint.events.Notify
 	(*SetConfig)(nil),        // 30: stint.events.SetConfig
-	(*UpdateJob)(nil),        // 31: stint.events.UpdateJob
-	(*UpdateNode)(nil),       // 32: stint.events.UpdateNode
-	(*UpdatePartition)(nil),  // 33: stint.events.UpdatePartition
-	(*Policy)(nil),           // 34: stint.events.Policy
-	(*PolicyAct)(nil),        // 35: stint.events.PolicyAct
-	(*PolicySettings)(nil),   // 36: stint.events.PolicySettings
-	(*ListChange)(nil),       // 37: stint.events.ListChange
-	(*LimitChange)(nil),      // 38: stint.events.LimitChange
-	(*LimitValue)(nil),       // 39: stint.events.LimitValue
-	(*TresCount)(nil),        // 40: stint.events.TresCount
-	(*JobSpec)(nil),          // 41: stint.events.JobSpec
-	(*Gres)(nil),             // 42: stint.events.Gres
-	(*ArraySpec)(nil),        // 43: stint.events.ArraySpec
-	(*Dependency)(nil),       // 44: stint.events.Dependency
-	(*WarnSignal)(nil),       // 45: stint.events.WarnSignal
-	(*Rlimit)(nil),           // 46: stint.events.Rlimit
-	(*SchedMessage)(nil),     // 47: stint.events.SchedMessage
-	(*Term)(nil),             // 48: stint.events.Term
-	(*Cycle)(nil),            // 49: stint.events.Cycle
-	(*Observed)(nil),         // 50: stint.events.Observed
-	(*Fact)(nil),             // 51: stint.events.Fact
-	(*IntentRef)(nil),        // 52: stint.events.IntentRef
-	(*Admitted)(nil),         // 53: stint.events.Admitted
-	(*Owner)(nil),            // 54: stint.events.Owner
-	(*Judged)(nil),           // 55: stint.events.Judged
-	(*Verdict)(nil),          // 56: stint.events.Verdict
-	(*Allocation)(nil),       // 57: stint.events.Allocation
-	(*NodeShare)(nil),        // 58: stint.events.NodeShare
-	(*GresShare)(nil),        // 59: stint.events.GresShare
-	(*Placed)(nil),           // 60: stint.events.Placed
-	(*Stopping)(nil),         // 61: stint.events.Stopping
-	(*Ended)(nil),            // 62: stint.events.Ended
-	(*Held)(nil),             // 63: stint.events.Held
-	(*Released)(nil),         // 64: stint.events.Released
-	(*Updated)(nil),          // 65: stint.events.Updated
-	(*Requeued)(nil),         // 66: stint.events.Requeued
-	(*Signalled)(nil),        // 67: stint.events.Signalled
-	(*Suspended)(nil),        // 68: stint.events.Suspended
-	(*Resumed)(nil),          // 69: stint.events.Resumed
-	(*NodeChanged)(nil),      // 70: stint.events.NodeChanged
-	(*NodeLost)(nil),         // 71: stint.events.NodeLost
-	(*NodeReturned)(nil),     // 72: stint.events.NodeReturned
-	(*Configured)(nil),       // 73: stint.events.Configured
-	(*Administered)(nil),     // 74: stint.events.Administered
-	(*PartitionChanged)(nil), // 75: stint.events.PartitionChanged
-	(*Notified)(nil),         // 76: stint.events.Notified
-	(*ConfigSet)(nil),        // 77: stint.events.ConfigSet
-	(*NodeMessage)(nil),      // 78: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 79: stint.events.NodeFact
-	(*NodeUp)(nil),           // 80: stint.events.NodeUp
-	(*RunRef)(nil),           // 81: stint.events.RunRef
-	(*Inventory)(nil),        // 82: stint.events.Inventory
-	(*Beat)(nil),             // 83: stint.events.Beat
-	(*Device)(nil),           // 84: stint.events.Device
-	(*StepStarted)(nil),      // 85: stint.events.StepStarted
-	(*StepExited)(nil),       // 86: stint.events.StepExited
-	(*Usage)(nil),            // 87: stint.events.Usage
-	(*DeviceAiling)(nil),     // 88: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 89: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 90: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 91: stint.events.UsageSample
-	(*StepUsage)(nil),        // 92: stint.events.StepUsage
-	(*Config)(nil),           // 93: stint.events.Config
-	(*LicenseDef)(nil),       // 94: stint.events.LicenseDef
-	(*Setting)(nil),          // 95: stint.events.Setting
-	(*CgroupConf)(nil),       // 96: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 97: stint.events.NodeDef
-	(*GresDef)(nil),          // 98: stint.events.GresDef
-	(*PartitionDef)(nil),     // 99: stint.events.PartitionDef
+	(*Complete)(nil),         // 31: stint.events.Complete
+	(*UpdateJob)(nil),        // 32: stint.events.UpdateJob
+	(*UpdateNode)(nil),       // 33: stint.events.UpdateNode
+	(*UpdatePartition)(nil),  // 34: stint.events.UpdatePartition
+	(*Policy)(nil),           // 35: stint.events.Policy
+	(*PolicyAct)(nil),        // 36: stint.events.PolicyAct
+	(*PolicySettings)(nil),   // 37: stint.events.PolicySettings
+	(*ListChange)(nil),       // 38: stint.events.ListChange
+	(*LimitChange)(nil),      // 39: stint.events.LimitChange
+	(*LimitValue)(nil),       // 40: stint.events.LimitValue
+	(*TresCount)(nil),        // 41: stint.events.TresCount
+	(*JobSpec)(nil),          // 42: stint.events.JobSpec
+	(*Gres)(nil),             // 43: stint.events.Gres
+	(*ArraySpec)(nil),        // 44: stint.events.ArraySpec
+	(*Dependency)(nil),       // 45: stint.events.Dependency
+	(*WarnSignal)(nil),       // 46: stint.events.WarnSignal
+	(*Rlimit)(nil),           // 47: stint.events.Rlimit
+	(*SchedMessage)(nil),     // 48: stint.events.SchedMessage
+	(*Term)(nil),             // 49: stint.events.Term
+	(*Cycle)(nil),            // 50: stint.events.Cycle
+	(*Observed)(nil),         // 51: stint.events.Observed
+	(*Fact)(nil),             // 52: stint.events.Fact
+	(*IntentRef)(nil),        // 53: stint.events.IntentRef
+	(*Admitted)(nil),         // 54: stint.events.Admitted
+	(*Owner)(nil),            // 55: stint.events.Owner
+	(*Judged)(nil),           // 56: stint.events.Judged
+	(*Verdict)(nil),          // 57: stint.events.Verdict
+	(*Allocation)(nil),       // 58: stint.events.Allocation
+	(*NodeShare)(nil),        // 59: stint.events.NodeShare
+	(*GresShare)(nil),        // 60: stint.events.GresShare
+	(*Placed)(nil),           // 61: stint.events.Placed
+	(*Stopping)(nil),         // 62: stint.events.Stopping
+	(*Ended)(nil),            // 63: stint.events.Ended
+	(*Held)(nil),             // 64: stint.events.Held
+	(*Released)(nil),         // 65: stint.events.Released
+	(*Updated)(nil),          // 66: stint.events.Updated
+	(*Requeued)(nil),         // 67: stint.events.Requeued
+	(*Signalled)(nil),        // 68: stint.events.Signalled
+	(*Suspended)(nil),        // 69: stint.events.Suspended
+	(*Resumed)(nil),          // 70: stint.events.Resumed
+	(*NodeChanged)(nil),      // 71: stint.events.NodeChanged
+	(*NodeLost)(nil),         // 72: stint.events.NodeLost
+	(*NodeReturned)(nil),     // 73: stint.events.NodeReturned
+	(*Configured)(nil),       // 74: stint.events.Configured
+	(*Administered)(nil),     // 75: stint.events.Administered
+	(*PartitionChanged)(nil), // 76: stint.events.PartitionChanged
+	(*Notified)(nil),         // 77: stint.events.Notified
+	(*ConfigSet)(nil),        // 78: stint.events.ConfigSet
+	(*NodeMessage)(nil),      // 79: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 80: stint.events.NodeFact
+	(*NodeUp)(nil),           // 81: stint.events.NodeUp
+	(*RunRef)(nil),           // 82: stint.events.RunRef
+	(*Inventory)(nil),        // 83: stint.events.Inventory
+	(*Beat)(nil),             // 84: stint.events.Beat
+	(*Device)(nil),           // 85: stint.events.Device
+	(*StepStarted)(nil),      // 86: stint.events.StepStarted
+	(*StepExited)(nil),       // 87: stint.events.StepExited
+	(*Usage)(nil),            // 88: stint.events.Usage
+	(*DeviceAiling)(nil),     // 89: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 90: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 91: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 92: stint.events.UsageSample
+	(*StepUsage)(nil),        // 93: stint.events.StepUsage
+	(*Config)(nil),           // 94: stint.events.Config
+	(*LicenseDef)(nil),       // 95: stint.events.LicenseDef
+	(*Setting)(nil),          // 96: stint.events.Setting
+	(*CgroupConf)(nil),       // 97: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 98: stint.events.NodeDef
+	(*GresDef)(nil),          // 99: stint.events.GresDef
+	(*PartitionDef)(nil),     // 100: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
 	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
 	21,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	41,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
+	42,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
 	14,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
 	24,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
 	25,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
@@ -10989,109 +11084,109 @@ var file_events_events_proto_depIdxs = []int32{
 	24,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
 	24,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
 	24,  // 10: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	44,  // 11: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	42,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
+	45,  // 11: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
+	43,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
 	8,   // 13: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
 	2,   // 14: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	98,  // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	99,  // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
 	1,   // 16: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	99,  // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
-	35,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
+	100, // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	36,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
 	3,   // 19: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
 	4,   // 20: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
-	36,  // 21: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
-	38,  // 22: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
+	37,  // 21: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
+	39,  // 22: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
 	5,   // 23: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
-	37,  // 24: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
-	37,  // 25: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
-	37,  // 26: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
+	38,  // 24: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
+	38,  // 25: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
+	38,  // 26: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
 	6,   // 27: stint.events.LimitChange.limit:type_name -> stint.events.Limit
-	40,  // 28: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
+	41,  // 28: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
 	6,   // 29: stint.events.LimitValue.limit:type_name -> stint.events.Limit
-	40,  // 30: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
+	41,  // 30: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
 	22,  // 31: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
 	22,  // 32: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	42,  // 33: stint.events.JobSpec.gres:type_name -> stint.events.Gres
+	43,  // 33: stint.events.JobSpec.gres:type_name -> stint.events.Gres
 	8,   // 34: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	43,  // 35: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	44,  // 36: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
+	44,  // 35: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
+	45,  // 36: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
 	7,   // 37: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	45,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	46,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
+	46,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
+	47,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
 	9,   // 40: stint.events.Gres.scope:type_name -> stint.events.Scope
 	10,  // 41: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	48,  // 42: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	49,  // 43: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	50,  // 44: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	51,  // 45: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	53,  // 46: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	55,  // 47: stint.events.Fact.judged:type_name -> stint.events.Judged
-	60,  // 48: stint.events.Fact.placed:type_name -> stint.events.Placed
-	61,  // 49: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	62,  // 50: stint.events.Fact.ended:type_name -> stint.events.Ended
-	63,  // 51: stint.events.Fact.held:type_name -> stint.events.Held
-	64,  // 52: stint.events.Fact.released:type_name -> stint.events.Released
-	65,  // 53: stint.events.Fact.updated:type_name -> stint.events.Updated
-	66,  // 54: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	70,  // 55: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	73,  // 56: stint.events.Fact.configured:type_name -> stint.events.Configured
-	67,  // 57: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	71,  // 58: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	68,  // 59: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	69,  // 60: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	72,  // 61: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	74,  // 62: stint.events.Fact.administered:type_name -> stint.events.Administered
-	75,  // 63: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	76,  // 64: stint.events.Fact.notified:type_name -> stint.events.Notified
-	77,  // 65: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	52,  // 66: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	41,  // 67: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	54,  // 68: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	49,  // 42: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	50,  // 43: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	51,  // 44: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	52,  // 45: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	54,  // 46: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	56,  // 47: stint.events.Fact.judged:type_name -> stint.events.Judged
+	61,  // 48: stint.events.Fact.placed:type_name -> stint.events.Placed
+	62,  // 49: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	63,  // 50: stint.events.Fact.ended:type_name -> stint.events.Ended
+	64,  // 51: stint.events.Fact.held:type_name -> stint.events.Held
+	65,  // 52: stint.events.Fact.released:type_name -> stint.events.Released
+	66,  // 53: stint.events.Fact.updated:type_name -> stint.events.Updated
+	67,  // 54: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	71,  // 55: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	74,  // 56: stint.events.Fact.configured:type_name -> stint.events.Configured
+	68,  // 57: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	72,  // 58: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	69,  // 59: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	70,  // 60: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	73,  // 61: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	75,  // 62: stint.events.Fact.administered:type_name -> stint.events.Administered
+	76,  // 63: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	77,  // 64: stint.events.Fact.notified:type_name -> stint.events.Notified
+	78,  // 65: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	53,  // 66: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	42,  // 67: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	55,  // 68: stint.events.Admitted.owner:type_name -> stint.events.Owner
 	11,  // 69: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	52,  // 70: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	53,  // 70: stint.events.Judged.intent:type_name -> stint.events.IntentRef
 	12,  // 71: stint.events.Judged.code:type_name -> stint.events.Code
-	56,  // 72: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	57,  // 72: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
 	12,  // 73: stint.events.Verdict.code:type_name -> stint.events.Code
-	58,  // 74: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	59,  // 75: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	57,  // 76: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	59,  // 74: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	60,  // 75: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	58,  // 76: stint.events.Placed.allocation:type_name -> stint.events.Allocation
 	13,  // 77: stint.events.Stopping.cause:type_name -> stint.events.StopCause
 	14,  // 78: stint.events.Ended.state:type_name -> stint.events.JobState
 	15,  // 79: stint.events.Ended.reason:type_name -> stint.events.Reason
 	11,  // 80: stint.events.Held.kind:type_name -> stint.events.HoldKind
 	15,  // 81: stint.events.Held.reason:type_name -> stint.events.Reason
-	31,  // 82: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	32,  // 82: stint.events.Updated.change:type_name -> stint.events.UpdateJob
 	11,  // 83: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
 	15,  // 84: stint.events.Requeued.reason:type_name -> stint.events.Reason
 	2,   // 85: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	32,  // 86: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	52,  // 87: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	93,  // 88: stint.events.Configured.config:type_name -> stint.events.Config
-	52,  // 89: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	34,  // 90: stint.events.Administered.policy:type_name -> stint.events.Policy
+	33,  // 86: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	53,  // 87: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	94,  // 88: stint.events.Configured.config:type_name -> stint.events.Config
+	53,  // 89: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	35,  // 90: stint.events.Administered.policy:type_name -> stint.events.Policy
 	1,   // 91: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	99,  // 92: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	95,  // 93: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	79,  // 94: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	80,  // 95: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	85,  // 96: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	86,  // 97: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	88,  // 98: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	82,  // 99: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	81,  // 100: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	84,  // 101: stint.events.Inventory.devices:type_name -> stint.events.Device
+	100, // 92: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	96,  // 93: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	80,  // 94: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	81,  // 95: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	86,  // 96: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	87,  // 97: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	89,  // 98: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	83,  // 99: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	82,  // 100: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	85,  // 101: stint.events.Inventory.devices:type_name -> stint.events.Device
 	16,  // 102: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	87,  // 103: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	90,  // 104: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	92,  // 105: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	87,  // 106: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	95,  // 107: stint.events.Config.settings:type_name -> stint.events.Setting
-	97,  // 108: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	99,  // 109: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	96,  // 110: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	88,  // 103: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	91,  // 104: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	93,  // 105: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	88,  // 106: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	96,  // 107: stint.events.Config.settings:type_name -> stint.events.Setting
+	98,  // 108: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	100, // 109: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	97,  // 110: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
 	17,  // 111: stint.events.Config.private_data:type_name -> stint.events.Private
-	94,  // 112: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	98,  // 113: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	95,  // 112: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	99,  // 113: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
 	18,  // 114: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
 	115, // [115:115] is the sub-list for method output_type
 	115, // [115:115] is the sub-list for method input_type
@@ -11105,14 +11200,14 @@ func file_events_events_proto_init() {
 	if File_events_events_proto != nil {
 		return
 	}
-	file_events_events_proto_msgTypes[12].OneofWrappers = []any{}
 	file_events_events_proto_msgTypes[13].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[17].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[28].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[14].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[18].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[29].OneofWrappers = []any{
 		(*SchedMessage_Term)(nil),
 		(*SchedMessage_Cycle)(nil),
 	}
-	file_events_events_proto_msgTypes[32].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[33].OneofWrappers = []any{
 		(*Fact_Admitted)(nil),
 		(*Fact_Judged)(nil),
 		(*Fact_Placed)(nil),
@@ -11134,7 +11229,7 @@ func file_events_events_proto_init() {
 		(*Fact_Notified)(nil),
 		(*Fact_ConfigSet)(nil),
 	}
-	file_events_events_proto_msgTypes[60].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[61].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -11146,7 +11241,7 @@ func file_events_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      19,
-			NumMessages:   81,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

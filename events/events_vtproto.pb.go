@@ -353,6 +353,25 @@ func (m *SetConfig) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
+func (m *Complete) CloneVT() *Complete {
+	if m == nil {
+		return (*Complete)(nil)
+	}
+	r := new(Complete)
+	r.Job = m.Job
+	r.ExitCode = m.ExitCode
+	r.ExitSignal = m.ExitSignal
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Complete) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
 func (m *UpdateJob) CloneVT() *UpdateJob {
 	if m == nil {
 		return (*UpdateJob)(nil)
@@ -1702,6 +1721,8 @@ func (m *Stopping) CloneVT() *Stopping {
 	r.HoldAfter = m.HoldAfter
 	r.Text = m.Text
 	r.SpecialAfter = m.SpecialAfter
+	r.ExitCode = m.ExitCode
+	r.ExitSignal = m.ExitSignal
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -3261,6 +3282,31 @@ func (this *SetConfig) EqualVT(that *SetConfig) bool {
 
 func (this *SetConfig) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*SetConfig)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *Complete) EqualVT(that *Complete) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if this.Job != that.Job {
+		return false
+	}
+	if this.ExitCode != that.ExitCode {
+		return false
+	}
+	if this.ExitSignal != that.ExitSignal {
+		return false
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *Complete) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*Complete)
 	if !ok {
 		return false
 	}
@@ -5498,6 +5544,12 @@ func (this *Stopping) EqualVT(that *Stopping) bool {
 		return false
 	}
 	if this.SpecialAfter != that.SpecialAfter {
+		return false
+	}
+	if this.ExitCode != that.ExitCode {
+		return false
+	}
+	if this.ExitSignal != that.ExitSignal {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -8132,6 +8184,54 @@ func (m *SetConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Debug)))
 		i--
 		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Complete) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Complete) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Complete) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ExitSignal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitSignal))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.ExitCode != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitCode))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Job != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Job))
+		i--
+		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
 }
@@ -11866,6 +11966,16 @@ func (m *Stopping) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ExitSignal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitSignal))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.ExitCode != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitCode))
+		i--
+		dAtA[i] = 0x48
 	}
 	if m.SpecialAfter {
 		i--
@@ -15643,6 +15753,25 @@ func (m *SetConfig) SizeVT() (n int) {
 	return n
 }
 
+func (m *Complete) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Job != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Job))
+	}
+	if m.ExitCode != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitCode))
+	}
+	if m.ExitSignal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitSignal))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *UpdateJob) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -17280,6 +17409,12 @@ func (m *Stopping) SizeVT() (n int) {
 	}
 	if m.SpecialAfter {
 		n += 2
+	}
+	if m.ExitCode != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitCode))
+	}
+	if m.ExitSignal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitSignal))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -20745,6 +20880,114 @@ func (m *SetConfig) UnmarshalVT(dAtA []byte) error {
 			}
 			m.FlagsOff = append(m.FlagsOff, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *Complete) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: Complete: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: Complete: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Job", wireType)
+			}
+			m.Job = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Job |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitCode", wireType)
+			}
+			m.ExitCode = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitCode |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitSignal", wireType)
+			}
+			m.ExitSignal = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitSignal |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -30853,6 +31096,44 @@ func (m *Stopping) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.SpecialAfter = bool(v != 0)
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitCode", wireType)
+			}
+			m.ExitCode = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitCode |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitSignal", wireType)
+			}
+			m.ExitSignal = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitSignal |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

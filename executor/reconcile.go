@@ -123,10 +123,13 @@ func (e *executor) comeUp(seq uint64, n *projections.Node) {
 // follow makes one run that should be here be so. The caller holds e.mu, and carries out what is returned after it.
 func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.RunNode) []func(context.Context) {
 	job := r.GetJob()
-	k := key{job.GetId(), job.GetRun(), supervisor.StepBatch}
+	k := key{job.GetId(), job.GetRun(), events.StepBatch}
+	if job.GetSpec().GetInteractive() {
+		k.step = events.StepInteractive
+	}
 	st := e.stepOf(k)
 	st.requeue = job.GetSpec().GetRequeue() == events.Choice_CHOICE_YES
-	if job.GetAllocation().FirstNode() != e.conf.Node {
+	if job.GetSpec().GetInteractive() || job.GetAllocation().FirstNode() != e.conf.Node {
 		return e.followOthers(seq, job, rn, st)
 	}
 	switch {
@@ -155,7 +158,8 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 	return []func(context.Context){func(context.Context) { e.launch(st, w) }}
 }
 
-// followOthers is follow on a node where the run has no batch script: it is there as long as the first node's part is.
+// followOthers is follow on a node where the run has no batch script: it is there as long as the first node's part is, or, if
+// no node has one, until it is told to end.
 func (e *executor) followOthers(seq uint64, job *projections.Job, rn *projections.RunNode, st *step) []func(context.Context) {
 	if st.started == nil {
 		st.started = &supervisor.Started{Key: st.key.sup(), Node: e.conf.Node, StartedUnixNs: time.Now().UnixNano()}
@@ -165,7 +169,8 @@ func (e *executor) followOthers(seq uint64, job *projections.Job, rn *projection
 	if rn.GetStartedUs() == 0 && !st.startQueued && (st.startSeq == 0 || st.startSeq <= seq) {
 		e.sayStarted(st)
 	}
-	over := job.GetStop() != nil || len(job.GetNodes()) > 0 && job.GetNodes()[0].GetExitedUs() != 0
+	first := job.GetAllocation().FirstNode() == e.conf.Node
+	over := job.GetStop() != nil || !first && len(job.GetNodes()) > 0 && job.GetNodes()[0].GetExitedUs() != 0
 	if !over {
 		return nil
 	}

@@ -244,6 +244,9 @@ func (t *tables) readSteps(r *record) error {
 
 // stepFact folds what a node says about a step of the run its job is in.
 func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, seq uint64) error {
+	if f.GetStarted().GetStep() == events.StepInteractive || f.GetExited().GetStep() == events.StepInteractive {
+		return nil // the node's part in an allocation without a script: nothing runs by it, so it is no step
+	}
 	r, err := t.find(j, keyOf(j))
 	if err != nil {
 		return err

@@ -370,7 +370,9 @@ func replyWait(r Reader, q *AskWait, sight Sight) *AnswerWait {
 	for _, id := range q.GetIds() {
 		known := eachOf(r, id, sight, func(j *Job) {
 			switch {
-			case !j.Over() || j.Completing:
+			case q.GetBegin() && !j.Waits() && !j.Over():
+				a.Begun = append(a.Begun, j)
+			case !j.Over() || j.Completing && !q.GetBegin():
 				a.Undecided = true
 			default:
 				a.Ended = append(a.Ended, sight.Job(j))

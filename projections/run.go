@@ -82,7 +82,8 @@ func (c *Cluster) stopping(f *events.Stopping) string {
 	}
 	next := j.copy()
 	next.Completing = true
-	next.Stop = &Stop{Cause: f.GetCause(), ByUid: f.GetByUid(), AtUs: at, KillAfterS: f.GetKillAfterS(), HoldAfter: f.GetHoldAfter(), Text: f.GetText()}
+	next.Stop = &Stop{Cause: f.GetCause(), ByUid: f.GetByUid(), AtUs: at, KillAfterS: f.GetKillAfterS(), HoldAfter: f.GetHoldAfter(), Text: f.GetText(),
+		ExitCode: f.GetExitCode(), ExitSignal: f.GetExitSignal()}
 	if f.GetCause() == events.StopCause_STOP_CANCEL {
 		next.WasCancelled, next.CancelledBy = true, f.GetByUid()
 	}

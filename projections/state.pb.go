@@ -605,6 +605,8 @@ type Stop struct {
 	HoldAfter     bool                   `protobuf:"varint,5,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"`
 	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	SpecialAfter  bool                   `protobuf:"varint,7,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"`
+	ExitCode      uint32                 `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32                 `protobuf:"varint,9,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,6 +688,20 @@ func (x *Stop) GetSpecialAfter() bool {
 		return x.SpecialAfter
 	}
 	return false
+}
+
+func (x *Stop) GetExitCode() uint32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *Stop) GetExitSignal() uint32 {
+	if x != nil {
+		return x.ExitSignal
+	}
+	return 0
 }
 
 type DependencyState struct {
@@ -3094,7 +3110,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\vexit_signal\x18\x05 \x01(\rR\n" +
 	"exitSignal\x12,\n" +
 	"\x05cause\x18\x06 \x01(\x0e2\x16.stint.events.EndCauseR\x05cause\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\"\xdb\x01\n" +
+	"\x04text\x18\a \x01(\tR\x04text\"\x99\x02\n" +
 	"\x04Stop\x12-\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x17.stint.events.StopCauseR\x05cause\x12\x15\n" +
 	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\x12\x13\n" +
@@ -3104,7 +3120,10 @@ const file_projections_state_proto_rawDesc = "" +
 	"\n" +
 	"hold_after\x18\x05 \x01(\bR\tholdAfter\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12#\n" +
-	"\rspecial_after\x18\a \x01(\bR\fspecialAfter\"\xc7\x01\n" +
+	"\rspecial_after\x18\a \x01(\bR\fspecialAfter\x12\x1b\n" +
+	"\texit_code\x18\b \x01(\rR\bexitCode\x12\x1f\n" +
+	"\vexit_signal\x18\t \x01(\rR\n" +
+	"exitSignal\"\xc7\x01\n" +
 	"\x0fDependencyState\x128\n" +
 	"\n" +
 	"dependency\x18\x01 \x01(\v2\x18.stint.events.DependencyR\n" +

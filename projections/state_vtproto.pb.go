@@ -142,6 +142,8 @@ func (m *Stop) CloneVT() *Stop {
 	r.HoldAfter = m.HoldAfter
 	r.Text = m.Text
 	r.SpecialAfter = m.SpecialAfter
+	r.ExitCode = m.ExitCode
+	r.ExitSignal = m.ExitSignal
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1167,6 +1169,12 @@ func (this *Stop) EqualVT(that *Stop) bool {
 		return false
 	}
 	if this.SpecialAfter != that.SpecialAfter {
+		return false
+	}
+	if this.ExitCode != that.ExitCode {
+		return false
+	}
+	if this.ExitSignal != that.ExitSignal {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3037,6 +3045,16 @@ func (m *Stop) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ExitSignal != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitSignal))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.ExitCode != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitCode))
+		i--
+		dAtA[i] = 0x40
 	}
 	if m.SpecialAfter {
 		i--
@@ -5562,6 +5580,12 @@ func (m *Stop) SizeVT() (n int) {
 	}
 	if m.SpecialAfter {
 		n += 2
+	}
+	if m.ExitCode != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitCode))
+	}
+	if m.ExitSignal != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitSignal))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8123,6 +8147,44 @@ func (m *Stop) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.SpecialAfter = bool(v != 0)
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitCode", wireType)
+			}
+			m.ExitCode = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitCode |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitSignal", wireType)
+			}
+			m.ExitSignal = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitSignal |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

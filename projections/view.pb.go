@@ -2327,6 +2327,7 @@ type AskWait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           []uint32               `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
 	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Begin         bool                   `protobuf:"varint,3,opt,name=begin,proto3" json:"begin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2375,12 +2376,20 @@ func (x *AskWait) GetWaitMs() uint32 {
 	return 0
 }
 
+func (x *AskWait) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
+}
+
 type AnswerWait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ended         []*Job                 `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
 	Undecided     bool                   `protobuf:"varint,2,opt,name=undecided,proto3" json:"undecided,omitempty"`
 	Gone          []uint32               `protobuf:"varint,3,rep,packed,name=gone,proto3" json:"gone,omitempty"`
 	Arrays        []*Array               `protobuf:"bytes,4,rep,name=arrays,proto3" json:"arrays,omitempty"`
+	Begun         []*Job                 `protobuf:"bytes,5,rep,name=begun,proto3" json:"begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2439,6 +2448,13 @@ func (x *AnswerWait) GetGone() []uint32 {
 func (x *AnswerWait) GetArrays() []*Array {
 	if x != nil {
 		return x.Arrays
+	}
+	return nil
+}
+
+func (x *AnswerWait) GetBegun() []*Job {
+	if x != nil {
+		return x.Begun
 	}
 	return nil
 }
@@ -2740,16 +2756,18 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\tR\x04text\"6\n" +
 	"\x06Remedy\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\tR\x06change\x12\x14\n" +
-	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"4\n" +
+	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"J\n" +
 	"\aAskWait\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x17\n" +
-	"\await_ms\x18\x02 \x01(\rR\x06waitMs\"\x9e\x01\n" +
+	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x14\n" +
+	"\x05begin\x18\x03 \x01(\bR\x05begin\"\xcc\x01\n" +
 	"\n" +
 	"AnswerWait\x12,\n" +
 	"\x05ended\x18\x01 \x03(\v2\x16.stint.projections.JobR\x05ended\x12\x1c\n" +
 	"\tundecided\x18\x02 \x01(\bR\tundecided\x12\x12\n" +
 	"\x04gone\x18\x03 \x03(\rR\x04gone\x120\n" +
-	"\x06arrays\x18\x04 \x03(\v2\x18.stint.projections.ArrayR\x06arrays\"Z\n" +
+	"\x06arrays\x18\x04 \x03(\v2\x18.stint.projections.ArrayR\x06arrays\x12,\n" +
+	"\x05begun\x18\x05 \x03(\v2\x16.stint.projections.JobR\x05begun\"Z\n" +
 	"\tAskPolicy\x123\n" +
 	"\x05parts\x18\x01 \x03(\x0e2\x1d.stint.projections.PolicyPartR\x05parts\x12\x18\n" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x94\x01\n" +
@@ -2888,14 +2906,15 @@ var file_projections_view_proto_depIdxs = []int32{
 	27, // 50: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
 	37, // 51: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
 	38, // 52: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	0,  // 53: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	46, // 54: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	42, // 55: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	37, // 53: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 54: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	46, // 55: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	42, // 56: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }

@@ -887,6 +887,7 @@ func (m *AskWait) CloneVT() *AskWait {
 	}
 	r := new(AskWait)
 	r.WaitMs = m.WaitMs
+	r.Begin = m.Begin
 	if rhs := m.Ids; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -927,6 +928,13 @@ func (m *AnswerWait) CloneVT() *AnswerWait {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Arrays = tmpContainer
+	}
+	if rhs := m.Begun; rhs != nil {
+		tmpContainer := make([]*Job, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Begun = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -2529,6 +2537,9 @@ func (this *AskWait) EqualVT(that *AskWait) bool {
 	if this.WaitMs != that.WaitMs {
 		return false
 	}
+	if this.Begin != that.Begin {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2585,6 +2596,23 @@ func (this *AnswerWait) EqualVT(that *AnswerWait) bool {
 			}
 			if q == nil {
 				q = &Array{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
+	}
+	if len(this.Begun) != len(that.Begun) {
+		return false
+	}
+	for i, vx := range this.Begun {
+		vy := that.Begun[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &Job{}
+			}
+			if q == nil {
+				q = &Job{}
 			}
 			if !p.EqualVT(q) {
 				return false
@@ -4903,6 +4931,16 @@ func (m *AskWait) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Begin {
+		i--
+		if m.Begin {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.WaitMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WaitMs))
 		i--
@@ -4960,6 +4998,18 @@ func (m *AnswerWait) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Begun) > 0 {
+		for iNdEx := len(m.Begun) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Begun[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x2a
+		}
 	}
 	if len(m.Arrays) > 0 {
 		for iNdEx := len(m.Arrays) - 1; iNdEx >= 0; iNdEx-- {
@@ -6118,6 +6168,9 @@ func (m *AskWait) SizeVT() (n int) {
 	if m.WaitMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.WaitMs))
 	}
+	if m.Begin {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -6146,6 +6199,12 @@ func (m *AnswerWait) SizeVT() (n int) {
 	}
 	if len(m.Arrays) > 0 {
 		for _, e := range m.Arrays {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if len(m.Begun) > 0 {
+		for _, e := range m.Begun {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
@@ -11671,6 +11730,26 @@ func (m *AskWait) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Begin", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Begin = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -11883,6 +11962,40 @@ func (m *AnswerWait) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Arrays = append(m.Arrays, &Array{})
 			if err := m.Arrays[len(m.Arrays)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 5:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Begun", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Begun = append(m.Begun, &Job{})
+			if err := m.Begun[len(m.Begun)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex

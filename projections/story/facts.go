@@ -162,6 +162,8 @@ func (t *teller) stopText(s *events.Stopping) string {
 		if s.HoldAfter {
 			why += ", to be held"
 		}
+	case events.StopCause_STOP_COMPLETE:
+		why = "whoever held it is done"
 	case events.StopCause_STOP_DEADLINE:
 		why = "its deadline has passed"
 	}

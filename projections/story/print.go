@@ -167,6 +167,8 @@ func bodyOf(i *events.Intent) proto.Message {
 		m = &events.Cancel{}
 	case events.Verb_HOLD, events.Verb_RELEASE, events.Verb_SUSPEND, events.Verb_RESUME:
 		m = &events.Select{}
+	case events.Verb_COMPLETE:
+		m = &events.Complete{}
 	case events.Verb_REQUEUE:
 		m = &events.Requeue{}
 	case events.Verb_UPDATE_JOB:

@@ -127,6 +127,12 @@ func (t *teller) intent(i int, intent *events.Intent) {
 			t.targets(i, verb, who, verb+"s ", m.Targets, "")
 			return
 		}
+	case events.Verb_COMPLETE:
+		m := &events.Complete{}
+		if m.UnmarshalVT(body) == nil {
+			t.targets(i, "complete", who, fmt.Sprintf("is done, with %d:%d, with ", m.ExitCode, m.ExitSignal), []*events.Target{{Job: m.Job}}, "")
+			return
+		}
 	case events.Verb_REQUEUE:
 		m := &events.Requeue{}
 		if m.UnmarshalVT(body) == nil {

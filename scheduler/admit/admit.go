@@ -91,6 +91,8 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 		return read(d, &events.Config{}, d.configure)
 	case events.Verb_SUSPEND:
 		return read(d, &events.Select{}, d.suspend)
+	case events.Verb_COMPLETE:
+		return read(d, &events.Complete{}, d.completed)
 	case events.Verb_RESUME:
 		return read(d, &events.Select{}, d.resume)
 	case events.Verb_ADMINISTER:

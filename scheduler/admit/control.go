@@ -190,6 +190,35 @@ func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 	a.touched++
 }
 
+// completed ends an allocation without a script, with the status of whoever held it. Before it began it is cancelled; one that
+// is ending or over already is left alone: then the log had the last word.
+func (d *Desk) completed(m *events.Complete) []*events.Fact {
+	j := d.r.Job(m.Job)
+	switch {
+	case j == nil:
+		return d.refused(refuse(events.Code_UNKNOWN_JOB, "there is no job %d", m.Job))
+	case !d.mayControl(j):
+		return d.refused(refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser()))
+	case !j.GetSpec().GetInteractive():
+		return d.refused(refuse(events.Code_BAD_STATE, "job %d has a script, which says itself how it ends; cancel it to end it sooner", j.Id))
+	case m.ExitCode > 255 || m.ExitSignal > 64:
+		return d.refused(refuse(events.Code_MALFORMED, "%d:%d is no exit status", m.ExitCode, m.ExitSignal))
+	}
+	a := &act{d: d}
+	switch {
+	case j.Over(), j.Stop != nil, j.Completing:
+	case j.Waits():
+		a.touched++
+		a.did(&events.Fact{Kind: &events.Fact_Ended{Ended: &events.Ended{Job: j.Id, State: events.JobState_CANCELLED, ByUid: d.who.Uid}}})
+	default:
+		a.touched++
+		a.did(&events.Fact{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{
+			Job: j.Id, Run: j.Run, Cause: events.StopCause_STOP_COMPLETE, ByUid: d.who.Uid, KillAfterS: d.r.Config().GetKillWaitS(), ExitCode: m.ExitCode, ExitSignal: m.ExitSignal,
+		}}})
+	}
+	return a.done()
+}
+
 // filter makes the test of a filter; nil if there is none.
 func (d *Desk) filter(f *events.Filter) (func(*projections.Job) bool, *refusal) {
 	if f == nil {

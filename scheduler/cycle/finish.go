@@ -58,6 +58,9 @@ func EndOf(j *projections.Job) *events.Ended {
 		switch j.Stop.Cause {
 		case events.StopCause_STOP_TIME_LIMIT:
 			timeout(e)
+		case events.StopCause_STOP_COMPLETE:
+			e.ExitCode, e.ExitSignal = j.Stop.ExitCode, j.Stop.ExitSignal
+			byStatus(e)
 		case events.StopCause_STOP_NODE_LOST:
 			e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
 		case events.StopCause_STOP_PREEMPT:
@@ -97,16 +100,21 @@ func EndOf(j *projections.Job) *events.Ended {
 	case events.EndCause_NODE_REBOOTED, events.EndCause_NODE_WAS_LOST:
 		e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
 	default:
-		switch {
-		case first.ExitSignal != 0:
-			e.State, e.Reason = events.JobState_FAILED, events.Reason_RAISED_SIGNAL
-		case first.ExitCode != 0:
-			e.State, e.Reason = events.JobState_FAILED, events.Reason_NON_ZERO_EXIT_CODE
-		default:
-			e.State = events.JobState_COMPLETED
-		}
+		byStatus(e)
 	}
 	return e
+}
+
+// byStatus is the state of a job that ended by itself with the status of e.
+func byStatus(e *events.Ended) {
+	switch {
+	case e.ExitSignal != 0:
+		e.State, e.Reason = events.JobState_FAILED, events.Reason_RAISED_SIGNAL
+	case e.ExitCode != 0:
+		e.State, e.Reason = events.JobState_FAILED, events.Reason_NON_ZERO_EXIT_CODE
+	default:
+		e.State = events.JobState_COMPLETED
+	}
 }
 
 const outOfMemorySignal = 125

@@ -31,6 +31,7 @@ type executor struct {
 // simRun is a job's run on this node.
 type simRun struct {
 	job, run uint32
+	step     uint32 // the main one: of the batch script, or of an allocation without one
 	share    *events.NodeShare
 	first    bool // the node of the batch script
 	began    int64
@@ -91,7 +92,7 @@ func (x *executor) start() {
 	up := &events.NodeUp{Inventory: inv}
 	for _, r := range x.runs {
 		if !r.over {
-			up.Runs = append(up.Runs, &events.RunRef{Job: r.job, Run: r.run, Step: events.StepBatch})
+			up.Runs = append(up.Runs, &events.RunRef{Job: r.job, Run: r.run, Step: r.step})
 		}
 	}
 	x.unsaid = append([]*events.NodeFact{{Kind: &events.NodeFact_Up{Up: up}}}, x.unsaid...)
@@ -160,8 +161,8 @@ func (x *executor) look() {
 		ending := j.Stop != nil || j.Completing || j.Over()
 		switch {
 		case r == nil && ending:
-			x.unsaid = append(x.unsaid, x.exited(&simRun{job: j.Id, run: j.Run, cause: events.EndCause_STOPPED}))
-			x.runs = append(x.runs, &simRun{job: j.Id, run: j.Run, over: true, cause: events.EndCause_STOPPED})
+			x.unsaid = append(x.unsaid, x.exited(&simRun{job: j.Id, run: j.Run, step: mainStep(j), cause: events.EndCause_STOPPED}))
+			x.runs = append(x.runs, &simRun{job: j.Id, run: j.Run, step: mainStep(j), over: true, cause: events.EndCause_STOPPED})
 		case r == nil:
 			start = append(start, j)
 		case r.over:
@@ -194,7 +195,10 @@ func (x *executor) find(job, run uint32) *simRun {
 
 func (x *executor) begin(j *projections.Job) {
 	share, at := j.Allocation.ForNode(x.name)
-	r := &simRun{job: j.Id, run: j.Run, share: share, first: at == 0, began: x.w.now, program: programOf(j.Spec)}
+	r := &simRun{job: j.Id, run: j.Run, step: mainStep(j), share: share, first: at == 0, began: x.w.now, program: programOf(j.Spec)}
+	if j.Spec.GetInteractive() { // it has no program of its own: it is there until it is told to end
+		r.first, r.program = false, program{}
+	}
 	x.runs = append(x.runs, r)
 	if r.first && r.program.fails {
 		r.over, r.cause, r.code = true, events.EndCause_LAUNCH_FAILED, 1
@@ -209,7 +213,7 @@ func (x *executor) begin(j *projections.Job) {
 	if x.w.watch != nil {
 		x.w.watch.began(x, r)
 	}
-	x.unsaid = append(x.unsaid, &events.NodeFact{Kind: &events.NodeFact_Started{Started: &events.StepStarted{Job: j.Id, Run: j.Run, Step: events.StepBatch, AtUs: x.w.now}}})
+	x.unsaid = append(x.unsaid, &events.NodeFact{Kind: &events.NodeFact_Started{Started: &events.StepStarted{Job: j.Id, Run: j.Run, Step: r.step, AtUs: x.w.now}}})
 	if r.first && r.program.run > 0 {
 		r.ends = x.w.now + r.program.run
 		x.w.at(r.ends, func() {
@@ -222,6 +226,14 @@ func (x *executor) begin(j *projections.Job) {
 			}
 		})
 	}
+}
+
+// mainStep is the step by which a node has a part in a run: the batch script's, or that of an allocation without one.
+func mainStep(j *projections.Job) uint32 {
+	if j.Spec.GetInteractive() {
+		return events.StepInteractive
+	}
+	return events.StepBatch
 }
 
 // term tells a run to end: it does so after its trap, or when it is killed.
@@ -263,7 +275,7 @@ func (x *executor) end(r *simRun, tell bool) {
 
 func (x *executor) exited(r *simRun) *events.NodeFact {
 	return &events.NodeFact{Kind: &events.NodeFact_Exited{Exited: &events.StepExited{
-		Job: r.job, Run: r.run, Step: events.StepBatch, AtUs: x.w.now, ExitCode: r.code, ExitSignal: r.signal, Cause: r.cause, Text: r.text, StartedUs: r.began, ElapsedUs: x.w.now - r.began,
+		Job: r.job, Run: r.run, Step: r.step, AtUs: x.w.now, ExitCode: r.code, ExitSignal: r.signal, Cause: r.cause, Text: r.text, StartedUs: r.began, ElapsedUs: x.w.now - r.began,
 	}}}
 }
 

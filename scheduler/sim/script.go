@@ -22,6 +22,7 @@ import (
 //	start                  configures the cluster (again, if it has started) with what was said so far
 //	submit NAME OPTION …   options: see readSpec
 //	cancel|hold|release|requeue|suspend|resume TARGET … [user=N] [signal=N]
+//	done ID [exit=N]       whoever holds an allocation without a script is done with it
 //	update TARGET OPTION …
 //	node NAME ORDER [reason]  order: drain, down, resume, fail
 //	kill|restart|crash|cut|heal NODE
@@ -92,6 +93,8 @@ func (s *Script) command(name string, args []string) error {
 		return s.submit(args)
 	case "cancel", "hold", "release", "requeue", "suspend", "resume", "update":
 		return s.control(name, args)
+	case "done":
+		return s.done(args)
 	case "node":
 		return s.node(args)
 	case "kill", "restart", "crash", "cut", "heal", "spoil", "mend":
@@ -585,4 +588,29 @@ func (s *Script) why(id uint32) {
 	for _, r := range x.Remedies {
 		s.print("%s -> %s", r.Change, r.Nodes)
 	}
+}
+
+// done ends an allocation without a script, by its holder.
+func (s *Script) done(args []string) error {
+	m, uid := &events.Complete{}, uint32(1000)
+	id, err := number(args[0])
+	if err != nil {
+		return err
+	}
+	m.Job = id
+	if err := options(args[1:], func(key, value string) error {
+		n, err := number(value)
+		switch key {
+		case "exit":
+			m.ExitCode = n
+		case "user":
+			uid = n
+		default:
+			return fmt.Errorf("no such option")
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return s.verdict(uid, events.Verb_COMPLETE, m)
 }

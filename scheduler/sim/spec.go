@@ -134,6 +134,8 @@ func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
 			s.Nice = int32(nice)
 		case "priority":
 			s.Priority, s.HasPriority = n, true
+		case "alloc":
+			s.Interactive = true
 		case "norequeue":
 			s.Requeue = events.Choice_CHOICE_NO
 		case "user":
