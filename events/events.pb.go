@@ -8627,6 +8627,7 @@ type Config struct {
 	TrackWckey           bool                   `protobuf:"varint,47,opt,name=track_wckey,json=trackWckey,proto3" json:"track_wckey,omitempty"`
 	PrivateData          []Private              `protobuf:"varint,48,rep,packed,name=private_data,json=privateData,proto3,enum=stint.events.Private" json:"private_data,omitempty"`
 	Licenses             []*LicenseDef          `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
+	MailDomain           string                 `protobuf:"bytes,61,opt,name=mail_domain,json=mailDomain,proto3" json:"mail_domain,omitempty"` // of addresses that name none
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -8981,6 +8982,13 @@ func (x *Config) GetLicenses() []*LicenseDef {
 		return x.Licenses
 	}
 	return nil
+}
+
+func (x *Config) GetMailDomain() string {
+	if x != nil {
+		return x.MailDomain
+	}
+	return ""
 }
 
 type LicenseDef struct {
@@ -10536,7 +10544,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xb3\x0e\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xd4\x0e\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -10594,7 +10602,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\vtrack_wckey\x18/ \x01(\bR\n" +
 	"trackWckey\x128\n" +
 	"\fprivate_data\x180 \x03(\x0e2\x15.stint.events.PrivateR\vprivateData\x124\n" +
-	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\"6\n" +
+	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\x12\x1f\n" +
+	"\vmail_domain\x18= \x01(\tR\n" +
+	"mailDomain\"6\n" +
 	"\n" +
 	"LicenseDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

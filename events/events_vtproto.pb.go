@@ -2526,6 +2526,7 @@ func (m *Config) CloneVT() *Config {
 	r.PropagateNone = m.PropagateNone
 	r.MaxBatchRequeue = m.MaxBatchRequeue
 	r.TrackWckey = m.TrackWckey
+	r.MailDomain = m.MailDomain
 	if rhs := m.Settings; rhs != nil {
 		tmpContainer := make([]*Setting, len(rhs))
 		for k, v := range rhs {
@@ -6982,6 +6983,9 @@ func (this *Config) EqualVT(that *Config) bool {
 				return false
 			}
 		}
+	}
+	if this.MailDomain != that.MailDomain {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -14205,6 +14209,15 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.MailDomain) > 0 {
+		i -= len(m.MailDomain)
+		copy(dAtA[i:], m.MailDomain)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.MailDomain)))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xea
+	}
 	if len(m.Licenses) > 0 {
 		for iNdEx := len(m.Licenses) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Licenses[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -18496,6 +18509,10 @@ func (m *Config) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.MailDomain)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -37880,6 +37897,38 @@ func (m *Config) UnmarshalVT(dAtA []byte) error {
 			if err := m.Licenses[len(m.Licenses)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 61:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MailDomain", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.MailDomain = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

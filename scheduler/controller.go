@@ -54,6 +54,7 @@ type Controller struct {
 	lead     leadership
 	memory   *cycle.Memory
 	feed     *feed
+	mail     *mailer
 	beats    *beats
 	outcomes *outcomes
 	snaps    *snapshots
@@ -98,6 +99,8 @@ func New(cfg Config) (*Controller, error) {
 		run:      cycle.Run,
 	}
 	c.feed = newFeed(cfg.Bus.Jobs(), c.log)
+	c.mail = newMailer(c.log, cfg.Clock, c.shown.Load)
+	c.feed.told = c.mail.told
 	c.beats = newBeats(cfg.Clock)
 	c.outcomes = newOutcomes()
 	c.snaps = &snapshots{dir: cfg.Dir, every: cfg.SnapshotEvery, log: c.log}
@@ -141,13 +144,14 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // start starts what runs beside the loop and returns a function that waits for its end.
 func (c *Controller) start(ctx context.Context) (wait func()) {
-	done := make(chan struct{}, 3)
+	done := make(chan struct{}, 4)
 	go func() { c.follow(ctx); done <- struct{}{} }()
 	go func() { c.campaign(ctx); done <- struct{}{} }()
 	go func() { c.feed.run(ctx); done <- struct{}{} }()
+	go func() { c.mail.run(ctx); done <- struct{}{} }()
 	go c.watch.run(ctx)
 	return func() {
-		for range 3 {
+		for range 4 {
 			<-done
 		}
 		c.snaps.wait()

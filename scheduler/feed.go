@@ -25,8 +25,10 @@ type feed struct {
 	done  place                  // of the stream's last message
 	last  uint64                 // its sequence there
 	leads bool
+	fresh bool      // last is what the stream said since this controller leads
 	gone  []erasure // blobs to erase
 
+	told func([]projections.JobEvent) // hears what this controller has put into the stream; may be nil
 	wake chan struct{}
 }
 
@@ -139,7 +141,7 @@ func (f *feed) nudge() {
 // lead says whether this controller appends.
 func (f *feed) lead(leads bool) {
 	f.mu.Lock()
-	f.leads = leads
+	f.leads, f.fresh = leads, false
 	f.mu.Unlock()
 	f.nudge()
 }
@@ -181,7 +183,7 @@ func (f *feed) part(ctx context.Context) bool {
 	f.gone = nil
 	n := min(len(f.queue), feedPart)
 	part := f.queue[:n:n]
-	after, leads, long := f.last, f.leads, len(f.queue) > feedMost
+	after, leads, fresh, long := f.last, f.leads, f.fresh, len(f.queue) > feedMost
 	f.mu.Unlock()
 
 	for _, e := range gone {
@@ -202,6 +204,18 @@ func (f *feed) part(ctx context.Context) bool {
 	if n == 0 {
 		return false
 	}
+	if !fresh {
+		// What the leader before put there is not this one's to tell of. (Its append would be taken for one's own: the bytes
+		// are the same.)
+		if f.look(ctx) != nil {
+			sleep(ctx, 200*time.Millisecond)
+			return true
+		}
+		f.mu.Lock()
+		f.fresh = f.leads
+		f.mu.Unlock()
+		return true
+	}
 	entries := make([]bus.Entry, n)
 	for i := range part {
 		entries[i] = bus.Entry{Subject: part[i].Subject, Data: part[i].Data}
@@ -220,6 +234,9 @@ func (f *feed) part(ctx context.Context) bool {
 			sleep(ctx, 200*time.Millisecond)
 		}
 		return true
+	}
+	if f.told != nil {
+		f.told(part)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -146,6 +146,7 @@ func (c *Controller) took() {
 	c.beats.forgive()
 	c.outcomes.reset(l.nonce)
 	c.feed.lead(true)
+	c.mail.lead(true)
 	for _, n := range c.state.Nodes() {
 		c.nudge(n.Name)
 	}
@@ -158,6 +159,7 @@ func (c *Controller) deposed() {
 	l := &c.lead
 	l.led, l.nonce, l.pending, l.held = false, nil, nil, false
 	c.feed.lead(false)
+	c.mail.lead(false)
 	c.log.Warn("deposed", "seq", c.state.Seq(), "by", c.state.Term().Controller)
 }
 

@@ -230,6 +230,7 @@ var setters = map[string]func(*builder, string) error{
 	"OverTimeLimit":         func(b *builder, v string) (err error) { b.Config.OverTimeLimitS, err = minutes(v, 65533); return },
 	"GresTypes":             func(b *builder, v string) error { b.Config.GresTypes = list(v); return nil },
 	"Licenses":              (*builder).licenses,
+	"MailDomain":            func(b *builder, v string) error { b.Config.MailDomain = v; return nil },
 	"MailProg":              func(b *builder, v string) error { b.Config.MailProg = v; return nil },
 	"SelectType":            func(b *builder, v string) error { b.selectType = strings.ToLower(v); return nil },
 	"ReturnToService":       (*builder).returnToService,

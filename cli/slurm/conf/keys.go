@@ -32,7 +32,7 @@ var keyTable = []keyGroup{
 	{Honoured, "", `ClusterName DefMemPerCPU DefMemPerNode DisableRootJobs DownNodes EnforcePartLimits FirstJobId GresTypes
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
-		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg
+		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
 		AccountingStorageTRES TrackWCKey PrivateData`},
 	{Harmless, "associations are not enforced yet: every user may submit", "AccountingStorageEnforce"},
 
@@ -68,7 +68,6 @@ var keyTable = []keyGroup{
 	{Harmless, "srun, salloc and MPI launch are not built yet", `MpiDefault MpiParams SrunPortRange WaitTime KillOnBadExit LaunchParameters
 		LaunchType InactiveLimit SallocDefaultCommand InteractiveStepOptions BcastParameters BcastExclude SbcastParameters MaxTasksPerNode MaxStepCount
 		PropagatePrioProcess VSizeFactor`},
-	{Harmless, "mail is sent to the user's address as it is", "MailDomain"},
 	{Harmless, "steps that can not be killed are reported when it happens", "UnkillableStepTimeout UnkillableStepProgram"},
 	{Harmless, "power saving is not built: nodes stay up", `SuspendTime SuspendTimeout SuspendRate ResumeRate ResumeTimeout SuspendExcNodes
 		SuspendExcParts SuspendExcStates PowerParameters PowerPlugin PowerAction`},
