@@ -3688,6 +3688,7 @@ type JobSpec struct {
 	UseMinNodes             bool                   `protobuf:"varint,112,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"`
 	TresBind                string                 `protobuf:"bytes,113,opt,name=tres_bind,json=tresBind,proto3" json:"tres_bind,omitempty"` // gpu:closest …, for the job's steps
 	AcctgFreq               string                 `protobuf:"bytes,114,opt,name=acctg_freq,json=acctgFreq,proto3" json:"acctg_freq,omitempty"`
+	BindGres                Choice                 `protobuf:"varint,115,opt,name=bind_gres,json=bindGres,proto3,enum=stint.events.Choice" json:"bind_gres,omitempty"` // --gres-flags: enforce-binding, disable-binding
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -4308,6 +4309,13 @@ func (x *JobSpec) GetAcctgFreq() string {
 		return x.AcctgFreq
 	}
 	return ""
+}
+
+func (x *JobSpec) GetBindGres() Choice {
+	if x != nil {
+		return x.BindGres
+	}
+	return Choice_CHOICE_DEFAULT
 }
 
 // Gres: count of a generic resource, counted per node, per task, per socket or for the whole job.
@@ -8628,6 +8636,8 @@ type Config struct {
 	PrivateData          []Private              `protobuf:"varint,48,rep,packed,name=private_data,json=privateData,proto3,enum=stint.events.Private" json:"private_data,omitempty"`
 	Licenses             []*LicenseDef          `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
 	MailDomain           string                 `protobuf:"bytes,61,opt,name=mail_domain,json=mailDomain,proto3" json:"mail_domain,omitempty"` // of addresses that name none
+	DefCpusPerGpu        uint32                 `protobuf:"varint,62,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
+	DefMemPerGpuMib      uint64                 `protobuf:"varint,63,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -8989,6 +8999,20 @@ func (x *Config) GetMailDomain() string {
 		return x.MailDomain
 	}
 	return ""
+}
+
+func (x *Config) GetDefCpusPerGpu() uint32 {
+	if x != nil {
+		return x.DefCpusPerGpu
+	}
+	return 0
+}
+
+func (x *Config) GetDefMemPerGpuMib() uint64 {
+	if x != nil {
+		return x.DefMemPerGpuMib
+	}
+	return 0
 }
 
 type LicenseDef struct {
@@ -9517,6 +9541,8 @@ type PartitionDef struct {
 	ExclusiveUser      bool                   `protobuf:"varint,30,opt,name=exclusive_user,json=exclusiveUser,proto3" json:"exclusive_user,omitempty"`
 	PreemptMode        string                 `protobuf:"bytes,31,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`
 	HasOverTimeLimit   bool                   `protobuf:"varint,32,opt,name=has_over_time_limit,json=hasOverTimeLimit,proto3" json:"has_over_time_limit,omitempty"`
+	DefCpusPerGpu      uint32                 `protobuf:"varint,33,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
+	DefMemPerGpuMib    uint64                 `protobuf:"varint,34,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -9773,6 +9799,20 @@ func (x *PartitionDef) GetHasOverTimeLimit() bool {
 		return x.HasOverTimeLimit
 	}
 	return false
+}
+
+func (x *PartitionDef) GetDefCpusPerGpu() uint32 {
+	if x != nil {
+		return x.DefCpusPerGpu
+	}
+	return 0
+}
+
+func (x *PartitionDef) GetDefMemPerGpuMib() uint64 {
+	if x != nil {
+		return x.DefMemPerGpuMib
+	}
+	return 0
 }
 
 var File_events_events_proto protoreflect.FileDescriptor
@@ -10074,7 +10114,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tTresCount\x12\x12\n" +
 	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\x94\x16\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xc7\x16\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -10178,7 +10218,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\ruse_min_nodes\x18p \x01(\bR\vuseMinNodes\x12\x1b\n" +
 	"\ttres_bind\x18q \x01(\tR\btresBind\x12\x1d\n" +
 	"\n" +
-	"acctg_freq\x18r \x01(\tR\tacctgFreq\"o\n" +
+	"acctg_freq\x18r \x01(\tR\tacctgFreq\x121\n" +
+	"\tbind_gres\x18s \x01(\x0e2\x14.stint.events.ChoiceR\bbindGres\"o\n" +
 	"\x04Gres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -10544,7 +10585,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xd4\x0e\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xab\x0f\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -10604,7 +10645,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\fprivate_data\x180 \x03(\x0e2\x15.stint.events.PrivateR\vprivateData\x124\n" +
 	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\x12\x1f\n" +
 	"\vmail_domain\x18= \x01(\tR\n" +
-	"mailDomain\"6\n" +
+	"mailDomain\x12'\n" +
+	"\x10def_cpus_per_gpu\x18> \x01(\rR\rdefCpusPerGpu\x12,\n" +
+	"\x13def_mem_per_gpu_mib\x18? \x01(\x04R\x0fdefMemPerGpuMib\"6\n" +
 	"\n" +
 	"LicenseDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -10656,7 +10699,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x05files\x18\x04 \x01(\tR\x05files\x12\x14\n" +
 	"\x05cores\x18\x05 \x01(\tR\x05cores\x12\x1d\n" +
 	"\n" +
-	"no_consume\x18\x06 \x01(\bR\tnoConsume\"\x80\t\n" +
+	"no_consume\x18\x06 \x01(\bR\tnoConsume\"\xd7\t\n" +
 	"\fPartitionDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x18\n" +
@@ -10691,7 +10734,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\x13require_reservation\x18\x1d \x01(\bR\x12requireReservation\x12%\n" +
 	"\x0eexclusive_user\x18\x1e \x01(\bR\rexclusiveUser\x12!\n" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
-	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit*\xf6\x01\n" +
+	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit\x12'\n" +
+	"\x10def_cpus_per_gpu\x18! \x01(\rR\rdefCpusPerGpu\x12,\n" +
+	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib*\xf6\x01\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +
@@ -11123,86 +11168,87 @@ var file_events_events_proto_depIdxs = []int32{
 	7,   // 37: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
 	46,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
 	47,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
-	9,   // 40: stint.events.Gres.scope:type_name -> stint.events.Scope
-	10,  // 41: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	49,  // 42: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	50,  // 43: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	51,  // 44: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	52,  // 45: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	54,  // 46: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	56,  // 47: stint.events.Fact.judged:type_name -> stint.events.Judged
-	61,  // 48: stint.events.Fact.placed:type_name -> stint.events.Placed
-	62,  // 49: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	63,  // 50: stint.events.Fact.ended:type_name -> stint.events.Ended
-	64,  // 51: stint.events.Fact.held:type_name -> stint.events.Held
-	65,  // 52: stint.events.Fact.released:type_name -> stint.events.Released
-	66,  // 53: stint.events.Fact.updated:type_name -> stint.events.Updated
-	67,  // 54: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	71,  // 55: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	74,  // 56: stint.events.Fact.configured:type_name -> stint.events.Configured
-	68,  // 57: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	72,  // 58: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	69,  // 59: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	70,  // 60: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	73,  // 61: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	75,  // 62: stint.events.Fact.administered:type_name -> stint.events.Administered
-	76,  // 63: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	77,  // 64: stint.events.Fact.notified:type_name -> stint.events.Notified
-	78,  // 65: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	53,  // 66: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	42,  // 67: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	55,  // 68: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	11,  // 69: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	53,  // 70: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	12,  // 71: stint.events.Judged.code:type_name -> stint.events.Code
-	57,  // 72: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	12,  // 73: stint.events.Verdict.code:type_name -> stint.events.Code
-	59,  // 74: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	60,  // 75: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	58,  // 76: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	13,  // 77: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	14,  // 78: stint.events.Ended.state:type_name -> stint.events.JobState
-	15,  // 79: stint.events.Ended.reason:type_name -> stint.events.Reason
-	11,  // 80: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	15,  // 81: stint.events.Held.reason:type_name -> stint.events.Reason
-	32,  // 82: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	11,  // 83: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	15,  // 84: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	2,   // 85: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	33,  // 86: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	53,  // 87: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	94,  // 88: stint.events.Configured.config:type_name -> stint.events.Config
-	53,  // 89: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	35,  // 90: stint.events.Administered.policy:type_name -> stint.events.Policy
-	1,   // 91: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	100, // 92: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	96,  // 93: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	80,  // 94: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	81,  // 95: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	86,  // 96: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	87,  // 97: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	89,  // 98: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	83,  // 99: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	82,  // 100: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	85,  // 101: stint.events.Inventory.devices:type_name -> stint.events.Device
-	16,  // 102: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	88,  // 103: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	91,  // 104: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	93,  // 105: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	88,  // 106: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	96,  // 107: stint.events.Config.settings:type_name -> stint.events.Setting
-	98,  // 108: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	100, // 109: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	97,  // 110: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	17,  // 111: stint.events.Config.private_data:type_name -> stint.events.Private
-	95,  // 112: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	99,  // 113: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	18,  // 114: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	115, // [115:115] is the sub-list for method output_type
-	115, // [115:115] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	7,   // 40: stint.events.JobSpec.bind_gres:type_name -> stint.events.Choice
+	9,   // 41: stint.events.Gres.scope:type_name -> stint.events.Scope
+	10,  // 42: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
+	49,  // 43: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	50,  // 44: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	51,  // 45: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	52,  // 46: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	54,  // 47: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	56,  // 48: stint.events.Fact.judged:type_name -> stint.events.Judged
+	61,  // 49: stint.events.Fact.placed:type_name -> stint.events.Placed
+	62,  // 50: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	63,  // 51: stint.events.Fact.ended:type_name -> stint.events.Ended
+	64,  // 52: stint.events.Fact.held:type_name -> stint.events.Held
+	65,  // 53: stint.events.Fact.released:type_name -> stint.events.Released
+	66,  // 54: stint.events.Fact.updated:type_name -> stint.events.Updated
+	67,  // 55: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	71,  // 56: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	74,  // 57: stint.events.Fact.configured:type_name -> stint.events.Configured
+	68,  // 58: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	72,  // 59: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	69,  // 60: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	70,  // 61: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	73,  // 62: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	75,  // 63: stint.events.Fact.administered:type_name -> stint.events.Administered
+	76,  // 64: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	77,  // 65: stint.events.Fact.notified:type_name -> stint.events.Notified
+	78,  // 66: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	53,  // 67: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	42,  // 68: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	55,  // 69: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	11,  // 70: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	53,  // 71: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	12,  // 72: stint.events.Judged.code:type_name -> stint.events.Code
+	57,  // 73: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	12,  // 74: stint.events.Verdict.code:type_name -> stint.events.Code
+	59,  // 75: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	60,  // 76: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	58,  // 77: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	13,  // 78: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	14,  // 79: stint.events.Ended.state:type_name -> stint.events.JobState
+	15,  // 80: stint.events.Ended.reason:type_name -> stint.events.Reason
+	11,  // 81: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	15,  // 82: stint.events.Held.reason:type_name -> stint.events.Reason
+	32,  // 83: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	11,  // 84: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	15,  // 85: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	2,   // 86: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	33,  // 87: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	53,  // 88: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	94,  // 89: stint.events.Configured.config:type_name -> stint.events.Config
+	53,  // 90: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	35,  // 91: stint.events.Administered.policy:type_name -> stint.events.Policy
+	1,   // 92: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
+	100, // 93: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	96,  // 94: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	80,  // 95: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	81,  // 96: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	86,  // 97: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	87,  // 98: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	89,  // 99: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	83,  // 100: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	82,  // 101: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	85,  // 102: stint.events.Inventory.devices:type_name -> stint.events.Device
+	16,  // 103: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	88,  // 104: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	91,  // 105: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	93,  // 106: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	88,  // 107: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	96,  // 108: stint.events.Config.settings:type_name -> stint.events.Setting
+	98,  // 109: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	100, // 110: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	97,  // 111: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	17,  // 112: stint.events.Config.private_data:type_name -> stint.events.Private
+	95,  // 113: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	99,  // 114: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	18,  // 115: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	116, // [116:116] is the sub-list for method output_type
+	116, // [116:116] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }

@@ -1013,6 +1013,7 @@ func (m *JobSpec) CloneVT() *JobSpec {
 	r.UseMinNodes = m.UseMinNodes
 	r.TresBind = m.TresBind
 	r.AcctgFreq = m.AcctgFreq
+	r.BindGres = m.BindGres
 	if rhs := m.Args; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
 		for k, v := range rhs {
@@ -2527,6 +2528,8 @@ func (m *Config) CloneVT() *Config {
 	r.MaxBatchRequeue = m.MaxBatchRequeue
 	r.TrackWckey = m.TrackWckey
 	r.MailDomain = m.MailDomain
+	r.DefCpusPerGpu = m.DefCpusPerGpu
+	r.DefMemPerGpuMib = m.DefMemPerGpuMib
 	if rhs := m.Settings; rhs != nil {
 		tmpContainer := make([]*Setting, len(rhs))
 		for k, v := range rhs {
@@ -2766,6 +2769,8 @@ func (m *PartitionDef) CloneVT() *PartitionDef {
 	r.ExclusiveUser = m.ExclusiveUser
 	r.PreemptMode = m.PreemptMode
 	r.HasOverTimeLimit = m.HasOverTimeLimit
+	r.DefCpusPerGpu = m.DefCpusPerGpu
+	r.DefMemPerGpuMib = m.DefMemPerGpuMib
 	if rhs := m.AllowGroups; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -4288,6 +4293,9 @@ func (this *JobSpec) EqualVT(that *JobSpec) bool {
 		return false
 	}
 	if this.AcctgFreq != that.AcctgFreq {
+		return false
+	}
+	if this.BindGres != that.BindGres {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -6987,6 +6995,12 @@ func (this *Config) EqualVT(that *Config) bool {
 	if this.MailDomain != that.MailDomain {
 		return false
 	}
+	if this.DefCpusPerGpu != that.DefCpusPerGpu {
+		return false
+	}
+	if this.DefMemPerGpuMib != that.DefMemPerGpuMib {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -7350,6 +7364,12 @@ func (this *PartitionDef) EqualVT(that *PartitionDef) bool {
 		return false
 	}
 	if this.HasOverTimeLimit != that.HasOverTimeLimit {
+		return false
+	}
+	if this.DefCpusPerGpu != that.DefCpusPerGpu {
+		return false
+	}
+	if this.DefMemPerGpuMib != that.DefMemPerGpuMib {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -9512,6 +9532,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.BindGres != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BindGres))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0x98
 	}
 	if len(m.AcctgFreq) > 0 {
 		i -= len(m.AcctgFreq)
@@ -14209,6 +14236,20 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DefMemPerGpuMib != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DefMemPerGpuMib))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xf8
+	}
+	if m.DefCpusPerGpu != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DefCpusPerGpu))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xf0
+	}
 	if len(m.MailDomain) > 0 {
 		i -= len(m.MailDomain)
 		copy(dAtA[i:], m.MailDomain)
@@ -15166,6 +15207,20 @@ func (m *PartitionDef) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.DefMemPerGpuMib != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DefMemPerGpuMib))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x90
+	}
+	if m.DefCpusPerGpu != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DefCpusPerGpu))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x88
 	}
 	if m.HasOverTimeLimit {
 		i--
@@ -16625,6 +16680,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	l = len(m.AcctgFreq)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.BindGres != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.BindGres))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -18514,6 +18572,12 @@ func (m *Config) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.DefCpusPerGpu != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DefCpusPerGpu))
+	}
+	if m.DefMemPerGpuMib != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DefMemPerGpuMib))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -18828,6 +18892,12 @@ func (m *PartitionDef) SizeVT() (n int) {
 	}
 	if m.HasOverTimeLimit {
 		n += 3
+	}
+	if m.DefCpusPerGpu != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DefCpusPerGpu))
+	}
+	if m.DefMemPerGpuMib != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DefMemPerGpuMib))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -26839,6 +26909,25 @@ func (m *JobSpec) UnmarshalVT(dAtA []byte) error {
 			}
 			m.AcctgFreq = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 115:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BindGres", wireType)
+			}
+			m.BindGres = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.BindGres |= Choice(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -37930,6 +38019,44 @@ func (m *Config) UnmarshalVT(dAtA []byte) error {
 			}
 			m.MailDomain = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 62:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefCpusPerGpu", wireType)
+			}
+			m.DefCpusPerGpu = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DefCpusPerGpu |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 63:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefMemPerGpuMib", wireType)
+			}
+			m.DefMemPerGpuMib = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DefMemPerGpuMib |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -39947,6 +40074,44 @@ func (m *PartitionDef) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.HasOverTimeLimit = bool(v != 0)
+		case 33:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefCpusPerGpu", wireType)
+			}
+			m.DefCpusPerGpu = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DefCpusPerGpu |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 34:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefMemPerGpuMib", wireType)
+			}
+			m.DefMemPerGpuMib = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DefMemPerGpuMib |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -68,7 +68,6 @@ func variables(job *projections.Job, c setting) []string {
 	set("SLURM_CLUSTER_NAME", c.config.GetCluster())
 	setIf(c.conf != "", "SLURM_CONF", c.conf)
 	set("SLURM_CPUS_ON_NODE", share.UsableCPUs())
-	setIf(spec.GetCpusPerTask() > 0, "SLURM_CPUS_PER_TASK", spec.GetCpusPerTask())
 	set("SLURM_GTIDS", 0)
 	set("SLURM_JOBID", job.GetId())
 	setIf(spec.GetAccount() != "", "SLURM_JOB_ACCOUNT", spec.GetAccount())

@@ -52,7 +52,7 @@ func TestEnvironmentIsSlurms(t *testing.T) {
 		{"-N2 --ntasks-per-node=3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 6, TasksPerNode: 3}, share(3, 3, "n1", "n2")), nil,
 			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3(x2) SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=3(x2)"},
 		{"-n2 -c3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 2, CpusPerTask: 3}, share(6, 2, "n1")), nil,
-			one + " SLURM_CPUS_ON_NODE=6 SLURM_CPUS_PER_TASK=3 SLURM_JOB_CPUS_PER_NODE=6 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
+			one + " SLURM_CPUS_ON_NODE=6 SLURM_JOB_CPUS_PER_NODE=6 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
 		{"--mem=512M", batch(&events.JobSpec{MemPerNodeMib: 512}, share(1, 1, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_NODE=512 SLURM_TASKS_PER_NODE=1"},
 		{"--mem=0", batch(&events.JobSpec{MemAll: true}, share(1, 1, "n1")), nil,

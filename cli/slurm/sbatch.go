@@ -278,6 +278,7 @@ func (q *request) finish() error {
 	}
 	s.SubmitLine = submitLine(q.in.Args)
 	q.tell()
+	q.cpusOfGPUs(total(q.gres["gpus-per-task"]))
 	return nil
 }
 

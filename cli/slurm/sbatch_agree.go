@@ -84,6 +84,13 @@ func (q *request) hints() {
 	}
 }
 
+// cpusOfGPUs is the CPUs of a task that has so many GPUs with so many CPUs each. Nothing is told to the job of it.
+func (q *request) cpusOfGPUs(perTask uint64) {
+	if s := q.Spec; perTask > 0 && s.CpusPerGpu > 0 && perTask*uint64(s.CpusPerGpu) < 1<<31 {
+		s.CpusPerTask = uint32(perTask) * s.CpusPerGpu
+	}
+}
+
 // tasksOfGPUs is the number of tasks that GPUs for each task go with: so many as the GPUs of the job make, or one on each node
 // of a fixed number.
 func (q *request) tasksOfGPUs(gpus, perTask uint64) error {

@@ -77,6 +77,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"get-user-env":        (*request).getUserEnv,
 	"gid":                 asRoot(func(q *request) *string { return &q.AsGroup }),
 	"gpu-bind":            (*request).gpuBind,
+	"gres-flags":          (*request).gresFlags,
 	"help":                ignoreHere,
 	"hint":                (*request).hint,
 	"job-name":            (*request).jobName,
@@ -340,6 +341,21 @@ func (q *request) getUserEnv(g Given) error {
 		return usage("%s is not a value for --get-user-env: it stands alone, or with a number of seconds", clip(g.Value))
 	}
 	q.Spec.GetUserEnv = true
+	return nil
+}
+
+func (q *request) gresFlags(g Given) error {
+	words := []string{"enforce-binding", "disable-binding"}
+	for f := range strings.SplitSeq(strings.ToLower(g.Value), ",") {
+		switch f {
+		case "enforce-binding":
+			q.Spec.BindGres = events.Choice_CHOICE_YES
+		case "disable-binding":
+			q.Spec.BindGres = events.Choice_CHOICE_NO
+		default:
+			return usage("%s is not a flag for --gres-flags: known are %s%s", clip(f), strings.Join(words, ", "), mean(f, words))
+		}
+	}
 	return nil
 }
 

@@ -32,6 +32,7 @@ var toldVariables = []told{
 	{"SLURM_NTASKS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetTasksPerGpu)},
 	{"SLURM_NTASKS_PER_NODE", 0, 0, specCount((*events.JobSpec).GetTasksPerNode)},
 	{"SLURM_NTASKS_PER_SOCKET", 0, 0, specCount((*events.JobSpec).GetTasksPerSocket)},
+	{"SLURM_CPUS_PER_TASK", 0, 0, specCount((*events.JobSpec).GetCpusPerTask)},
 	{"SLURM_CPUS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetCpusPerGpu)},
 	{"SLURM_MEM_PER_GPU", 0, 0, func(q *request) string {
 		if n := q.Spec.MemPerGpuMib; n > 0 {

@@ -13,7 +13,7 @@ func TestSbatchTellsTheJob(t *testing.T) {
 		{"-n4", "SLURM_NPROCS=4 SLURM_NTASKS=4", ""},
 		{"-N2 --ntasks-per-node=3", "SLURM_NPROCS=6 SLURM_NTASKS=6 SLURM_NTASKS_PER_NODE=3", ""},
 		{"-N2", "", ""},
-		{"-c3", "", "SLURM_TRES_PER_TASK=cpu=3"},
+		{"-c3", "SLURM_CPUS_PER_TASK=3", "SLURM_TRES_PER_TASK=cpu=3"},
 		{"-n2 --ntasks-per-core=1", "SLURM_NPROCS=2 SLURM_NTASKS=2 SLURM_NTASKS_PER_CORE=1", ""},
 		{"--gpus=a100:2 --cpus-per-gpu=2 --mem-per-gpu=300", "SLURM_CPUS_PER_GPU=2 SLURM_MEM_PER_GPU=300 SLURM_GPUS=a100:2", ""},
 		{"--gpus-per-node=2", "SLURM_GPUS_PER_NODE=2", ""},

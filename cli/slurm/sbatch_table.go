@@ -45,7 +45,7 @@ var SbatchTable = Table{Command: "sbatch", Usage: "[OPTIONS...] SCRIPT [ARGUMENT
 	{"gpus-per-socket", 0, Required, T2, 0, 0, "", "gpus-per-socket", "[TYPE:]N", "GPUs on each socket"},
 	{"gpus-per-task", 0, Required, T1, 0, 0, "SBATCH_GPUS_PER_TASK", "gpus-per-task", "[TYPE:]N", "GPUs for each task"},
 	{"gres", 0, Required, T1, 0, 0, "SBATCH_GRES", "gres", "NAME[:TYPE][:N]", "generic resources on each node"},
-	{"gres-flags", 0, Required, T2, 0, 0, "SBATCH_GRES_FLAGS", "", "", ""},
+	{"gres-flags", 0, Required, T2, 0, 0, "SBATCH_GRES_FLAGS", "gres-flags", "FLAG", "enforce-binding or disable-binding of GPUs to the cores next to them"},
 	{"help", 'h', None, T1, 0, 0, "", "help", "", "show this help"},
 	{"hint", 0, Required, T1, 0, 0, "SBATCH_HINT SLURM_HINT", "hint", "KIND", "compute_bound or nomultithread: one thread of each core only"},
 	{"hold", 'H', None, T1, 0, 0, "", "hold", "", "submit held"},

@@ -123,6 +123,7 @@ func (d *Desk) unsupported(s *events.JobSpec) *refusal {
 		what  string
 	}{
 		{s.Reboot, "rebooting nodes before a job"},
+		{s.BindGres == events.Choice_CHOICE_YES && d.bound(), "GPUs taken together with the cores next to them; leave --gres-flags out"},
 		{s.NoKill, "going on when a node is lost (--no-kill)"},
 		{len(s.TresPerTask) > 0, "TRES per task; use CPUs and GPUs per task"},
 		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},
@@ -149,6 +150,13 @@ func topology(c *events.Config) bool {
 		}
 	}
 	return false
+}
+
+// bound says whether the configuration names cores that are next to devices.
+func (d *Desk) bound() bool {
+	return slices.ContainsFunc(d.r.Nodes(), func(n *projections.Node) bool {
+		return slices.ContainsFunc(n.GetDef().GetGres(), func(g *events.GresDef) bool { return g.Cores != "" })
+	})
 }
 
 // rights refuses what only an administrator may ask for.
@@ -395,40 +403,6 @@ func (d *Desk) choices(s *events.JobSpec) *refusal {
 	}
 	if s.KillOnInvalidDependency && s.KeepOnInvalidDependency {
 		return refuse(events.Code_MALFORMED, "the job is to be both ended and kept when a dependency can never be met")
-	}
-	return nil
-}
-
-// memory fills in the memory that a job takes without saying so, and holds it to the configured limits.
-func (d *Desk) memory(s *events.JobSpec) *refusal {
-	cfg := d.r.Config()
-	p := d.r.Partition(strings.Split(s.Partition, ",")[0])
-	if s.MemPerNodeMib == 0 && s.MemPerCpuMib == 0 && s.MemPerGpuMib == 0 && !s.MemAll {
-		switch {
-		case p.GetDefMemPerCpuMib() > 0:
-			s.MemPerCpuMib = p.DefMemPerCpuMib
-		case p.GetDefMemPerNodeMib() > 0:
-			s.MemPerNodeMib = p.DefMemPerNodeMib
-		case cfg.DefMemPerCpuMib > 0:
-			s.MemPerCpuMib = cfg.DefMemPerCpuMib
-		case cfg.DefMemPerNodeMib > 0:
-			s.MemPerNodeMib = cfg.DefMemPerNodeMib
-		case cfg.SelectMemory:
-			s.MemAll = true
-		}
-	}
-	perCPU, perNode := first(p.GetMaxMemPerCpuMib(), cfg.MaxMemPerCpuMib), first(p.GetMaxMemPerNodeMib(), cfg.MaxMemPerNodeMib)
-	if perNode > 0 && s.MemPerNodeMib > perNode {
-		return refuse(events.Code_INVALID_MEMORY, "%d MiB on each node are more than the %d that MaxMemPerNode allows", s.MemPerNodeMib, perNode)
-	}
-	if perCPU > 0 && s.MemPerCpuMib > perCPU {
-		// More memory for a CPU than one may have means more CPUs for a task.
-		times := (s.MemPerCpuMib + perCPU - 1) / perCPU
-		if times > place.MaxCount {
-			return refuse(events.Code_INVALID_MEMORY, "%d MiB for each CPU are more than any machine has", s.MemPerCpuMib)
-		}
-		s.CpusPerTask = max(s.CpusPerTask, 1) * uint32(times)
-		s.MemPerCpuMib = (s.MemPerCpuMib + times - 1) / times
 	}
 	return nil
 }

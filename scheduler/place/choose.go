@@ -159,7 +159,7 @@ func (b *Board) placeOn(alive *[]int32, seen *bound, required []int32, q *Reques
 	if chosen == nil {
 		return nil
 	}
-	return b.layOut(chosen, q, whole, w, prefer)
+	return b.layOut(chosen, required, q, whole, w, prefer)
 }
 
 // selection picks nodes among candidates until there are enough nodes, tasks and devices, and not too many nodes.
@@ -184,7 +184,7 @@ func (s *selection) wanting() bool {
 	if len(s.chosen) >= s.most {
 		return false
 	}
-	return !s.enough() || s.q.Spread || s.tasks == 0 && s.pool == 0 && s.most < unlimitedNodes
+	return !s.enough() || s.q.Spread || s.tasks == 0 && s.pool == 0 && s.most < unlimitedNodes && !s.q.Fewest
 }
 
 func (s *selection) add(c candidate) {
@@ -421,21 +421,33 @@ func (s *selection) contiguous(cands []candidate, required []int32) []candidate 
 
 // layOut spreads tasks (and devices counted for the job) over the chosen nodes, each as full as it can be while one is
 // left for every node to come, and cuts the shares.
-func (b *Board) layOut(chosen []candidate, q *Request, whole bool, w Window, prefer *Board) *events.Allocation {
+func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole bool, w Window, prefer *Board) *events.Allocation {
 	tasks := q.Tasks
 	pool := 0
 	if g := q.pooled(); g != nil {
 		pool = g.PerJob
 	}
-	a := &events.Allocation{}
-	for i, c := range chosen {
-		after := len(chosen) - i - 1
+	// The nodes that a job names have their tasks first, then the lighter ones.
+	order := slices.Clone(chosen)
+	slices.SortStableFunc(order, func(x, y candidate) int {
+		nx, ny := slices.Contains(required, x.node), slices.Contains(required, y.node)
+		switch wx, wy := b.nodes[x.node].weight, b.nodes[y.node].weight; {
+		case nx != ny && nx, nx == ny && wx < wy:
+			return -1
+		case nx != ny, wx > wy:
+			return 1
+		}
+		return 0
+	})
+	shares := make(map[int32]*events.NodeShare, len(order))
+	for i, c := range order {
+		after := len(order) - i - 1
 		t := max(q.TasksPerNode, 1)
 		if q.Tasks > 0 {
-			t = q.tasksHere(b, c, chosen[i+1:], tasks)
+			t = q.tasksHere(b, c, order[i+1:], tasks)
 			if q.Even {
 				later := 0
-				for _, d := range chosen[i+1:] {
+				for _, d := range order[i+1:] {
 					later = min(later+d.tasks, MaxCount)
 				}
 				t = min(t, max((tasks+after)/(after+1), tasks-later))
@@ -457,7 +469,11 @@ func (b *Board) layOut(chosen []candidate, q *Request, whole bool, w Window, pre
 		if s == nil {
 			return nil
 		}
-		add(a, n.name, s)
+		shares[c.node] = s
+	}
+	a := &events.Allocation{}
+	for _, c := range chosen {
+		add(a, b.nodes[c.node].name, shares[c.node])
 	}
 	return a
 }
@@ -482,7 +498,7 @@ func (q *Request) inUnit(n *node) int {
 	if inUnit, _ := q.perCore(g); inUnit > 0 {
 		return inUnit
 	}
-	return max(int(g.usable)/q.CPUsPerTask, 1)
+	return max(int(g.usable)/q.CPUsPerTask, q.MinCPUs/q.CPUsPerTask, 1)
 }
 
 // add appends a node's share, joined to the entry before if that is the same.

@@ -121,6 +121,8 @@ func (b *Board) Lacks(q *Request, part string) string {
 		return fmt.Sprintf("no node of partition %s meets the constraint %s", part, q.constraintText)
 	case len(e.unavailable) > 0:
 		return fmt.Sprintf("%s cannot be used by it in partition %s", hostlist.Compress(e.unavailable), part)
+	case q.Memory == MemoryPerNode && q.MemoryMiB > m.mem && m.mem > 0:
+		return fmt.Sprintf("it asks for %d MiB on a node, the most in partition %s is %d", q.MemoryMiB, part, m.mem)
 	case max(q.CPUsPerTask, q.Built) > m.cpus && !q.Overcommit:
 		return fmt.Sprintf("it asks for %d CPUs on one node, the most in partition %s is %d", max(q.CPUsPerTask, q.Built), part, m.cpus)
 	case suited == 0 && q.TmpMiB > m.tmp:
@@ -129,8 +131,6 @@ func (b *Board) Lacks(q *Request, part string) string {
 		return fmt.Sprintf("no node of partition %s has %s", part, q.gresText())
 	case suited == 0:
 		return fmt.Sprintf("no node of partition %s is built as it asks (sockets, cores, threads)", part)
-	case q.Memory == MemoryPerNode && q.MemoryMiB > m.mem && b.memory:
-		return fmt.Sprintf("it asks for %d MiB on a node, the most in partition %s is %d", q.MemoryMiB, part, m.mem)
 	case hosts == 0 && q.Memory == MemoryPerCPU && b.memory && q.MemoryMiB*int64(max(q.CPUsPerTask, q.MinCPUs)) > m.mem:
 		return fmt.Sprintf("it asks for %d MiB for each of %d CPUs on one node, the most in partition %s is %d MiB", q.MemoryMiB, max(q.CPUsPerTask, q.MinCPUs), part, m.mem)
 	case hosts == 0:

@@ -120,6 +120,9 @@ func (q *Request) unitsFor(tasks int, g geometry) int {
 
 // suits says whether a node could ever serve the request as far as its build is concerned.
 func (q *Request) suits(n *node) bool {
+	if q.Memory == MemoryPerNode && n.mem > 0 && q.MemoryMiB > n.mem {
+		return false
+	}
 	if int(n.cpus) < q.Built && !q.Overcommit || int(n.sockets) < q.Sockets || int(n.cores) < q.Cores || int(n.threads) < q.MinThreads || n.tmp < q.TmpMiB {
 		return false
 	}
@@ -316,12 +319,16 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 		if q.Overcommit {
 			cpus = q.CPUsPerTask
 		} else {
-			cpus = max(cpus, q.MinCPUs)
+			cpus = max(cpus, q.MinCPUs/q.CPUsPerTask*q.CPUsPerTask)
 		}
 		cpus = max(cpus, gpus*q.CPUsPerGPU, 1)
 		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(tasks, g))
+		perCPU := int64(0)
+		if b.memory && q.Memory == MemoryPerCPU {
+			perCPU = q.MemoryMiB
+		}
 		var ok bool
-		if s.Cpus, ok = takeUnits(r.cpus, n, g, units, q, prefer); !ok {
+		if s.Cpus, units, ok = takeSockets(r, n, g, cpus, tasks, units, q, prefer, perCPU); !ok {
 			return nil
 		}
 		usable = units * int(g.usable)

@@ -53,6 +53,7 @@ type Request struct {
 	CoresInRow bool // cores of a node one after the other, not from each socket in turn
 	Overcommit bool
 	Spread     bool // a range of nodes was given: as many as there are of it
+	Fewest     bool // of a range of nodes, the fewest that do
 	Even       bool // tasks are spread evenly over the nodes
 	OneUser    bool // other jobs on the nodes have to be of the same user
 
@@ -153,7 +154,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		MinCPUs: int(spec.MinCpusPerNode), ThreadsPerCore: int(spec.ThreadsPerCore), MinThreads: int(spec.ThreadsPerCore),
 		Sockets: int(spec.SocketsPerNode), Cores: int(spec.CoresPerSocket), TmpMiB: int64(spec.TmpDiskMib),
 		CPUsPerGPU: int(spec.CpusPerGpu), Exclusive: spec.Exclusive == events.Exclusive_EXCLUSIVE_NODE,
-		OneUser: spec.Exclusive == events.Exclusive_EXCLUSIVE_USER, Even: spec.SpreadJob, TasksPerSocket: int(spec.TasksPerSocket),
+		OneUser: spec.Exclusive == events.Exclusive_EXCLUSIVE_USER, Even: spec.SpreadJob, Fewest: spec.UseMinNodes, TasksPerSocket: int(spec.TasksPerSocket),
 		Contiguous: spec.Contiguous, Overcommit: spec.Overcommit, CoresInRow: inRow(spec.Distribution),
 		constraintText: spec.Constraint, listText: spec.NodeList, excludeText: spec.Exclude,
 	}
@@ -362,10 +363,10 @@ func (q *Request) readGres(spec *events.JobSpec, gres []*events.Gres) *Problem {
 	}
 	if n := int(spec.TasksPerGpu); n > 0 {
 		switch {
-		case gpus >= 0 && q.Gres[gpus].PerJob > 0 && q.Tasks == 0:
+		case gpus >= 0 && q.Gres[gpus].PerJob > 0 && (q.Tasks == 0 || q.Tasks == q.Gres[gpus].PerJob*n):
 			q.Tasks = q.Gres[gpus].PerJob * n
 			q.Gres[gpus] = GresRequest{Name: "gpu", Type: q.Gres[gpus].Type, TasksPer: n}
-		case gpus >= 0 && q.Gres[gpus].PerNode > 0 && q.Tasks == 0 && q.TasksPerNode == 0:
+		case gpus >= 0 && q.Gres[gpus].PerNode > 0 && q.Tasks%(q.Gres[gpus].PerNode*n) == 0 && (q.TasksPerNode == 0 || q.TasksPerNode == q.Gres[gpus].PerNode*n):
 			q.TasksPerNode = q.Gres[gpus].PerNode * n
 		case gpus < 0 && q.Tasks > 0:
 			q.Gres = append(q.Gres, GresRequest{Name: "gpu", TasksPer: n})

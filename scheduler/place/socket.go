@@ -44,6 +44,39 @@ func socketsOf(cpus events.Words, n *node) int {
 	return sockets
 }
 
+// takeSockets is takeUnits where whole sockets are given and a node has several: cores are dealt out as they would be where
+// cores are given, and each socket that has one of them is taken, unless the memory of its CPUs is not there. It returns the
+// number of units taken.
+func takeSockets(r *room, n *node, g geometry, cpus, tasks, units int, q *Request, prefer *node, perCPU int64) (events.Words, int, bool) {
+	if g.cores == 1 || n.sockets <= 1 || g.unit != n.cores*n.threads {
+		out, ok := takeUnits(r.cpus, n, g, units, q, prefer)
+		return out, units, ok
+	}
+	core := geometry{unit: n.threads, usable: g.usable / g.cores, cores: 1}
+	want := max((cpus+int(core.usable)-1)/int(core.usable), q.unitsFor(tasks, core))
+	free := make(events.Words, len(r.cpus))
+	for from := int32(0); from < n.cpus; from += g.unit {
+		if to := min(from+g.unit, n.cpus); unitFree(r.cpus, from, to) {
+			free.AddRange(uint32(from), uint32(to-1))
+		}
+	}
+	if dealt, ok := takeUnits(free, n, core, want, q, prefer); ok {
+		whole, sockets := make(events.Words, len(dealt)), 0
+		for from := int32(0); from < n.cpus; from += g.unit {
+			to := min(from+g.unit, n.cpus)
+			if freeUnits(dealt, from, to, core.unit) > 0 {
+				whole.AddRange(uint32(from), uint32(to-1))
+				sockets++
+			}
+		}
+		if perCPU == 0 || perCPU*int64(sockets)*int64(g.usable) <= r.mem {
+			return whole, sockets, true
+		}
+	}
+	out, ok := takeUnits(r.cpus, n, g, units, q, prefer)
+	return out, units, ok
+}
+
 // takeUnits picks wholly free units, first those of which nothing is free on prefer: in a row, or the tasks dealt out to the
 // sockets in turn. Tasks of more than one CPU stay on one socket if that has room for all.
 func takeUnits(free events.Words, n *node, g geometry, want int, q *Request, prefer *node) (events.Words, bool) {

@@ -223,6 +223,8 @@ var setters = map[string]func(*builder, string) error{
 	"MaxJobCount":           number(func(c *events.Config) *uint32 { return &c.MaxJobCount }, 1, 1<<30),
 	"FirstJobId":            number(func(c *events.Config) *uint32 { return &c.FirstJobId }, 1, 0x03ff0000),
 	"SlurmdTimeout":         number(func(c *events.Config) *uint32 { return &c.NodeTimeoutS }, 0, 65533),
+	"DefCpuPerGPU":          number(func(c *events.Config) *uint32 { return &c.DefCpusPerGpu }, 0, 1<<20),
+	"DefMemPerGPU":          memory(func(c *events.Config) *uint64 { return &c.DefMemPerGpuMib }),
 	"DefMemPerCPU":          memory(func(c *events.Config) *uint64 { return &c.DefMemPerCpuMib }),
 	"DefMemPerNode":         memory(func(c *events.Config) *uint64 { return &c.DefMemPerNodeMib }),
 	"MaxMemPerCPU":          memory(func(c *events.Config) *uint64 { return &c.MaxMemPerCpuMib }),

@@ -29,7 +29,7 @@ type keyGroup struct {
 
 // keyTable is every key of slurm.conf from 22.05 to 26.05, and Stint's own two. Values that change a class are in classify.
 var keyTable = []keyGroup{
-	{Honoured, "", `ClusterName DefMemPerCPU DefMemPerNode DisableRootJobs DownNodes EnforcePartLimits FirstJobId GresTypes
+	{Honoured, "", `ClusterName DefCpuPerGPU DefMemPerGPU DefMemPerCPU DefMemPerNode DisableRootJobs DownNodes EnforcePartLimits FirstJobId GresTypes
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
@@ -85,7 +85,6 @@ var keyTable = []keyGroup{
 	{Harmless, "it parameterises what is refused or absent here", `PrEpParameters CliFilterParameters BurstBufferParameters EpilogTimeout PrologTimeout
 		PrologEpilogTimeout HealthCheckInterval HealthCheckNodeState HealthCheckTimeout JobCompHost JobCompLoc JobCompParams JobCompPass JobCompPassScript JobCompPort
 		JobCompUser PrologFlags`},
-	{Harmless, "per GPU defaults are not built yet", "DefCpuPerGPU DefMemPerGPU"},
 
 	{Refused, "the scripts of a site around jobs are not run yet; jobs would start without what they prepare", `Prolog Epilog PrologSlurmctld
 		EpilogSlurmctld TaskProlog TaskEpilog SrunProlog SrunEpilog ResvProlog ResvEpilog PrEpPlugins`},

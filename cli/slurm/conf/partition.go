@@ -124,6 +124,13 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 		d.DefMemPerCpuMib, err = mebibytes(v)
 	case "defmempernode":
 		d.DefMemPerNodeMib, err = mebibytes(v)
+	case "defcpupergpu":
+		n, err = whole(v, 0, 1<<20)
+		d.DefCpusPerGpu = uint32(n)
+	case "defmempergpu":
+		d.DefMemPerGpuMib, err = mebibytes(v)
+	case "jobdefaults":
+		err = jobDefaults(d, v)
 	case "maxmempercpu":
 		d.MaxMemPerCpuMib, err = mebibytes(v)
 	case "maxmempernode":
@@ -148,13 +155,35 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 	case "overtimelimit":
 		d.OverTimeLimitS, err = minutes(v, 65533)
 		d.HasOverTimeLimit = true
-	case "tresbillingweights", "allocnodes", "selecttypeparameters", "alternate", "cpubind", "defcpupergpu", "defmempergpu", "jobdefaults", "maxcpuspersocket",
+	case "tresbillingweights", "allocnodes", "selecttypeparameters", "alternate", "cpubind", "maxcpuspersocket",
 		"powerdownonidle", "resumetimeout", "suspendtime", "suspendtimeout", "exclusivetopo", "topology":
 		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "it has no effect yet"})
 	default:
 		err = fmt.Errorf("unrecognized key%s", nearOf(p.key, partitionKeys))
 	}
 	return err
+}
+
+// jobDefaults reads JobDefaults of a partition: DefCpuPerGPU=N,DefMemPerGPU=MIB.
+func jobDefaults(d *events.PartitionDef, v string) error {
+	for _, term := range list(v) {
+		name, value, _ := strings.Cut(term, "=")
+		var err error
+		switch strings.ToLower(name) {
+		case "defcpupergpu":
+			var n uint64
+			n, err = whole(value, 0, 1<<20)
+			d.DefCpusPerGpu = uint32(n)
+		case "defmempergpu":
+			d.DefMemPerGpuMib, err = mebibytes(value)
+		default:
+			err = fmt.Errorf("%q is no default of jobs: known are DefCpuPerGPU and DefMemPerGPU", clip(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func unlessAll(v string) []string {

@@ -170,6 +170,12 @@ func (j Job) Record(oneLine bool, details int) string {
 		}
 	}
 	r.mail(j)
+	if word := bindWord(s.GetBindGres()); word != "" {
+		r.line("GresEnforceBind=%s", word)
+	}
+	if s.GetSpreadJob() {
+		r.line("SpreadJob=Yes")
+	}
 	if oneLine {
 		return r.text(true) + " \n"
 	}
@@ -213,6 +219,16 @@ func (j Job) shares(r *record) {
 		nodes, last = append(nodes, sh.GetNodes()...), now
 	}
 	flush()
+}
+
+func bindWord(c events.Choice) string {
+	switch c {
+	case events.Choice_CHOICE_YES:
+		return "Yes"
+	case events.Choice_CHOICE_NO:
+		return "No"
+	}
+	return ""
 }
 
 func gresWord(name, kind string, n uint64) string {
