@@ -297,3 +297,7 @@ func sortTres(list []*events.TresCount) {
 		return 0
 	})
 }
+
+// BaseTres are the resources that every cluster counts, in the order of their numbers (from 1). Those of AccountingStorageTRES
+// follow from 1001 on.
+var BaseTres = []string{"cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"}

@@ -17,7 +17,7 @@ import (
 //
 //	nodes n[1-4] cpus=8 mem=16000 [gpus=a100:4] [threads=2] [sockets=2] [features=a,b] [weight=5]
 //	partition NAME [nodes=ALL] [default] [max=MIN] [deftime=MIN] [tier=N] [state=down|drain|inactive] [maxnodes=N] [exclusive] [groups=a,b]
-//	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time
+//	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time, accounts, tres
 //	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
 //	submit NAME OPTION …   options: see readSpec
@@ -225,6 +225,10 @@ func (s *Script) partition(args []string) error {
 			p.MaxNodes = n
 		case "exclusive":
 			p.Oversubscribe = "EXCLUSIVE"
+		case "accounts":
+			p.AllowAccounts = strings.Split(value, ",")
+		case "qos":
+			p.AllowQos = strings.Split(value, ",")
 		case "groups":
 			p.AllowGroups = strings.Split(value, ",")
 		case "state":
@@ -272,6 +276,10 @@ func (s *Script) configure(args []string) error {
 			}
 		case "enforce":
 			s.config.EnforcePartLimitsAll = value == "all"
+		case "accounts": // what submissions are held to: associations, qos, wckeys
+			s.config.AccountingEnforce = strings.Split(value, ",")
+		case "tres":
+			s.config.AccountingTres = strings.Split(value, ",")
 		case "over_time":
 			s.config.OverTimeLimitS = n
 		case "return":

@@ -6,6 +6,58 @@ import (
 	"strings"
 )
 
+// enforcements are the words of AccountingStorageEnforce, each with what it implies.
+var enforcements = map[string][]string{
+	"associations": nil,
+	"limits":       {"associations"},
+	"nojobs":       {"nosteps"},
+	"nosteps":      nil,
+	"qos":          {"associations"},
+	"safe":         {"associations", "limits"},
+	"wckeys":       {"associations"},
+}
+
+// accountingEnforce reads AccountingStorageEnforce: what submissions are held to.
+func (b *builder) accountingEnforce(v string) error {
+	b.Config.AccountingEnforce = nil
+	add := func(word string) {
+		for _, w := range append([]string{word}, enforcements[word]...) {
+			if !slices.Contains(b.Config.AccountingEnforce, w) {
+				b.Config.AccountingEnforce = append(b.Config.AccountingEnforce, w)
+			}
+		}
+	}
+	for _, word := range list(v) {
+		switch w := strings.ToLower(word); w {
+		case "0", "none", "no":
+		case "1":
+			add("associations")
+		case "2":
+			add("limits")
+		case "3":
+			add("limits")
+			add("wckeys")
+		case "all":
+			for _, w := range []string{"associations", "limits", "qos", "safe", "wckeys"} {
+				add(w)
+			}
+		case "assoc", "association":
+			add("associations")
+		case "limit":
+			add("limits")
+		case "wckey":
+			add("wckeys")
+		default:
+			if _, known := enforcements[w]; !known {
+				return fmt.Errorf("%q is not one of associations, limits, nojobs, nosteps, qos, safe, wckeys, all and none", clip(word))
+			}
+			add(w)
+		}
+	}
+	slices.Sort(b.Config.AccountingEnforce)
+	return nil
+}
+
 // accountingTRES reads AccountingStorageTRES: what is counted besides what always is. Its order numbers them, from 1001 on.
 func (b *builder) accountingTRES(v string) error {
 	b.Config.AccountingTres = nil

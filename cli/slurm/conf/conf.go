@@ -245,6 +245,7 @@ var setters = map[string]func(*builder, string) error{
 		return nil
 	},
 	"SchedulerParameters":           (*builder).schedulerParameters,
+	"AccountingStorageEnforce":      (*builder).accountingEnforce,
 	"PropagateResourceLimits":       (*builder).propagate,
 	"PropagateResourceLimitsExcept": (*builder).propagateExcept,
 }

@@ -33,8 +33,7 @@ var keyTable = []keyGroup{
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
-		AccountingStorageTRES TrackWCKey PrivateData`},
-	{Harmless, "associations are not enforced yet: every user may submit", "AccountingStorageEnforce"},
+		AccountingStorageEnforce AccountingStorageTRES TrackWCKey PrivateData`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -147,6 +146,17 @@ func classify(k key, value string) (Class, string) {
 			return Harmless, "it is switched off"
 		case k.name == "PrEpPlugins" && v == "prep/script":
 			return Harmless, "it is the default, and there are no scripts"
+		}
+	case Honoured:
+		if k.name == "AccountingStorageEnforce" {
+			for _, word := range list(v) {
+				switch word {
+				case "limits", "limit", "safe", "all", "2", "3":
+					return Harmless, "accounts, users and QoS are enforced as it says; limits are stored and shown, and not enforced yet"
+				case "nojobs", "nosteps":
+					return Harmless, "accounts, users and QoS are enforced as it says; the ledger keeps jobs and steps all the same"
+				}
+			}
 		}
 	case Mapped:
 		switch {

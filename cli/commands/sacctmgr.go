@@ -1,0 +1,309 @@
+package commands
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"stint/cli/slurm"
+	"stint/cli/slurm/format"
+	"stint/events"
+	"stint/projections"
+)
+
+func init() {
+	table["sacctmgr"] = &command{"show and change accounts, users, QoS and their limits", sacctmgr}
+}
+
+// manager is one run of sacctmgr.
+type manager struct {
+	w   *World
+	s   *slurm.Sacctmgr
+	in  *bufio.Reader
+	cfg *events.Config
+	p   *projections.Policy
+	raw *projections.PolicyState
+	who string // the controller
+
+	out  strings.Builder
+	quit bool
+}
+
+func sacctmgr(args []string, w *World) int {
+	s, err := slurm.ReadSacctmgr(w.input(args))
+	switch {
+	case err != nil:
+		return w.complain("sacctmgr", err)
+	case s.Print != "":
+		io.WriteString(w.Stdout, s.Print)
+		return 0
+	}
+	m := &manager{w: w, s: s, in: bufio.NewReader(w.Stdin)}
+	if len(s.Words) > 0 {
+		return m.run(s.Words)
+	}
+	code := 0
+	for !m.quit {
+		fmt.Fprint(w.Stdout, "sacctmgr: ")
+		line, err := m.in.ReadString('\n')
+		if err != nil && line == "" {
+			fmt.Fprintln(w.Stdout)
+			return code
+		}
+		line = strings.TrimSuffix(line, "\n")
+		fmt.Fprintln(w.Stdout, line) // what is typed is seen, from a file too
+		words := slurm.SplitLine(line)
+		if len(words) == 0 {
+			continue
+		}
+		again, err := slurm.ReadSacctmgr(w.input(words))
+		if err != nil {
+			code = w.complain("sacctmgr", err)
+			continue
+		}
+		code = m.run(again.Words)
+	}
+	return code
+}
+
+// managerVerbs are the commands, with how many letters are enough.
+var managerVerbs = []struct {
+	word  string
+	least int
+	run   func(*manager, []string) int
+}{
+	{"add", 3, (*manager).add}, {"create", 3, (*manager).add},
+	{"archive", 3, (*manager).archive},
+	{"associations", 3, nil},
+	{"clear", 3, (*manager).clear},
+	{"delete", 3, (*manager).delete}, {"remove", 3, (*manager).delete},
+	{"dump", 3, (*manager).dump},
+	{"exit", 4, (*manager).leave}, {"quit", 4, (*manager).leave},
+	{"help", 3, (*manager).help},
+	{"list", 3, (*manager).show}, {"show", 3, (*manager).show},
+	{"load", 3, (*manager).load},
+	{"modify", 3, (*manager).modify}, {"update", 3, (*manager).modify},
+	{"ping", 3, (*manager).ping},
+	{"reconfigure", 3, (*manager).reconfigure},
+	{"shutdown", 3, (*manager).shutdown},
+	{"verbose", 4, (*manager).loud},
+	{"version", 4, (*manager).version},
+	{"readonly", 4, (*manager).readonly},
+	{"quiet", 4, (*manager).hush},
+}
+
+func (m *manager) run(words []string) int {
+	for _, v := range managerVerbs {
+		if slurm.Keyed(words[0], v.word, v.least) && v.run != nil {
+			code := v.run(m, words[1:])
+			m.flush()
+			return code
+		}
+	}
+	var known []string
+	for _, v := range managerVerbs {
+		known = append(known, v.word)
+	}
+	near := ""
+	if n, ok := slurm.Nearest(strings.ToLower(words[0]), known); ok {
+		near = "; is " + n + " meant?"
+	}
+	return m.fail("invalid keyword: %s%s", words[0], near)
+}
+
+func (m *manager) flush() {
+	io.WriteString(m.w.Stdout, m.out.String())
+	m.out.Reset()
+}
+
+func (m *manager) fail(text string, args ...any) int {
+	m.flush()
+	return m.w.complain("sacctmgr", fmt.Errorf(text, args...))
+}
+
+func (m *manager) printf(text string, args ...any) {
+	if !m.s.Quiet {
+		fmt.Fprintf(&m.out, text, args...)
+	}
+}
+
+func (m *manager) leave([]string) int    { m.quit = true; return 0 }
+func (m *manager) loud([]string) int     { m.s.Verbose++; return 0 }
+func (m *manager) readonly([]string) int { m.s.ReadOnly = true; return 0 }
+func (m *manager) hush([]string) int     { m.s.Quiet = true; return 0 }
+
+func (m *manager) help([]string) int {
+	m.out.WriteString(slurm.SacctmgrTable.Help(m.w.Release()))
+	return 0
+}
+
+func (m *manager) version([]string) int {
+	m.out.WriteString(m.w.Release().Version() + "\n")
+	return 0
+}
+
+// ping says whether the policy can be had; 22.05 knows no such command.
+func (m *manager) ping([]string) int {
+	if m.w.Release() < 2302 {
+		return m.fail("invalid keyword: ping")
+	}
+	err := m.look(false)
+	state := "UP"
+	if err != nil {
+		state = "DOWN"
+	}
+	fmt.Fprintf(&m.out, "slurmdbd(primary) at %s is %s\n", m.w.controllerHost(nil), state)
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+func (m *manager) reconfigure([]string) int { return 0 } // there is no slurmdbd with a file of its own to read again
+
+func (m *manager) shutdown([]string) int {
+	return m.fail("there is no slurmdbd to shut down; `stint down` ends the cluster")
+}
+
+func (m *manager) clear(words []string) int {
+	if len(words) == 0 || !slurm.Keyed(words[0], "stats", 3) {
+		return m.fail("what can be cleared is stats")
+	}
+	return 0
+}
+
+func (m *manager) archive(words []string) int {
+	m.fail("the log is the archive: `stint events` reads it; there is nothing to %s", strings.Join(append([]string{"archive"}, words...), " "))
+	return 0
+}
+
+// look asks for the policy.
+func (m *manager) look(deleted bool) error {
+	a, err := m.w.ask("sacctmgr", &projections.Ask{What: &projections.Ask_Policy{Policy: &projections.AskPolicy{Deleted: deleted}}})
+	if err != nil {
+		return errors.New(why(err))
+	}
+	m.raw, m.cfg, m.who = a.GetPolicy().GetPolicy(), a.GetPolicy().GetConfig(), a.GetPolicy().GetController()
+	if m.p, err = projections.LoadPolicy(m.raw); err != nil {
+		return fmt.Errorf("reading the policy: %w", err)
+	}
+	return nil
+}
+
+// level is what the caller may do, for what is said before the controller judges it.
+func (m *manager) level() events.AdminLevel {
+	if m.w.Uid == 0 || slices.Contains(m.cfg.GetAdminUids(), m.w.Uid) || slices.Contains(m.cfg.GetAdmins(), m.w.user()) {
+		return events.AdminLevel_ADMIN_ADMINISTRATOR
+	}
+	return m.p.Level(m.w.user())
+}
+
+// coordinates says whether the caller coordinates any account.
+func (m *manager) coordinates() bool {
+	any := false
+	m.p.EachAccount(func(a *projections.Account) bool {
+		any = slices.Contains(a.Coordinators, m.w.user())
+		return !any
+	})
+	return any
+}
+
+// commit asks whether acts are to be done, and has them done. Its exit code is 0 when they are, or when the answer was no.
+func (m *manager) commit(acts []*events.PolicyAct) int {
+	m.flush()
+	if m.s.ReadOnly {
+		return m.fail("nothing is changed with --readonly")
+	}
+	if !m.s.Immediate && !m.agreed() {
+		return 0
+	}
+	if err := m.send(acts); err != nil {
+		return m.fail("%s", err)
+	}
+	return 0
+}
+
+// agreed asks.
+func (m *manager) agreed() bool {
+	fmt.Fprint(m.w.Stdout, "Would you like to commit changes? (You have 30 seconds to decide)\n(N/y): ")
+	for {
+		line, err := m.in.ReadString('\n')
+		answer := strings.ToLower(strings.TrimSpace(line))
+		fmt.Fprintln(m.w.Stdout)
+		switch {
+		case answer == "y" || answer == "yes":
+			return true
+		case answer == "n" || answer == "no" || err != nil:
+			fmt.Fprintln(m.w.Stdout, " Changes Discarded")
+			return false
+		}
+		fmt.Fprint(m.w.Stdout, "Y or N please\n(N/y): ")
+	}
+}
+
+// policyBytes is how many bytes of acts go into one request.
+const policyBytes = 150 << 10
+
+// send has acts done, as many in one request as fit. What one request holds happens whole or not at all.
+func (m *manager) send(acts []*events.PolicyAct) error {
+	for len(acts) > 0 {
+		n, size := 0, 0
+		for n < len(acts) && n < 1000 && (n == 0 || size+acts[n].SizeVT() < policyBytes) {
+			size += acts[n].SizeVT() + 8
+			n++
+		}
+		v, err := m.w.control("sacctmgr", events.Verb_ADMINISTER, &events.Policy{Acts: acts[:n]})
+		if err != nil {
+			return errors.New(why(err))
+		}
+		switch v.Code {
+		case events.Code_OK:
+		case events.Code_JOBS_ACTIVE:
+			m.printf(" Error with request: Job(s) active, cancel job(s) before remove\n")
+			for _, line := range strings.Split(v.Text, "\n") {
+				m.printf("  %s\n", line)
+			}
+			m.flush()
+			return errors.New("jobs use what would be removed; cancel them, or wait for their end")
+		default:
+			return errors.New(strings.ReplaceAll(refused(v.Code, v.Text), "\n", ": "))
+		}
+		acts = acts[n:]
+	}
+	return nil
+}
+
+// managerEntities are what can be named after a command, with how many letters are enough.
+var managerEntities = []struct {
+	word  string
+	least int
+	name  string
+}{
+	{"accounts", 1, "account"}, {"associations", 2, "association"}, {"clusters", 2, "cluster"}, {"configuration", 2, "configuration"},
+	{"coordinators", 2, "coordinator"}, {"dbd", 1, "dbd"}, {"events", 1, "event"}, {"federations", 1, "federation"}, {"problems", 1, "problem"},
+	{"qos", 1, "qos"}, {"resources", 4, "resource"}, {"reservations", 4, "reservation"}, {"runawayjobs", 2, "runaway"}, {"orphanjobs", 2, "runaway"},
+	{"stats", 1, "stats"}, {"transactions", 1, "transaction"}, {"txn", 1, "transaction"}, {"tres", 2, "tres"}, {"users", 1, "user"}, {"wckeys", 1, "wckey"},
+}
+
+// entity finds what a word names; "" is nothing that is known.
+func managerEntity(word string) string {
+	for _, e := range managerEntities {
+		if strings.EqualFold(strings.TrimSuffix(e.word, "s"), word) {
+			return e.name
+		}
+	}
+	for _, e := range managerEntities {
+		if slurm.Keyed(word, e.word, e.least) {
+			return e.name
+		}
+	}
+	return ""
+}
+
+// print prints a table.
+func (m *manager) print(cols []format.ManagerColumn, n int, row func(int) format.ManagerRow) {
+	format.Manager(&m.out, format.ManagerStyle{NoHeader: m.s.NoHeader, Parsable: m.s.Parsable}, cols, n, row)
+}
