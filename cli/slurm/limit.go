@@ -35,6 +35,9 @@ func ParseLimit(s string) (uint32, error) {
 func parseDuration(s string) (int64, error) {
 	bad := fmt.Errorf("%s is not a time: write minutes, MIN:SEC, HOURS:MIN:SEC, DAYS-HOURS, DAYS-HOURS:MIN or DAYS-HOURS:MIN:SEC", clip(s))
 	days, rest, dashed := strings.Cut(s, "-")
+	if dashed && rest == "" {
+		rest = "0" // "1-" is one day
+	}
 	if !dashed {
 		rest, days = days, "0"
 	}

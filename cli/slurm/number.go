@@ -7,8 +7,8 @@ import (
 
 // positive reads a whole number of at least 1, as -n and -c take it. Slurm's own exit code for these is 1.
 func positive(option, value string) (uint32, error) {
-	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || n == 0 || value[0] == '+' {
+	n, err := strconv.ParseUint(strings.TrimPrefix(value, "+"), 10, 31)
+	if err != nil || n == 0 {
 		return 0, refusal("Invalid numeric value %s for %s: it must be a whole number from 1 to 2147483647", clip(value), option)
 	}
 	return uint32(n), nil

@@ -102,6 +102,7 @@ var SbatchTable = Table{Command: "sbatch", Usage: "[OPTIONS...] SCRIPT [ARGUMENT
 	{"spread-segments", 0, None, T3, 2511, 0, "", "", "", ""},
 	{"stepmgr", 0, None, T2, 2405, 0, "", "", "", ""},
 	{"switches", 0, Required, T2, 0, 0, "", "switches", "N[@TIME]", "leaf switches at most, and how long to wait for them"},
+	{"tasks-per-node", 0, Required, T2, 0, 0, "", "ntasks-per-node", "N", "another name of --ntasks-per-node"},
 	{"test-only", 0, None, T1, 0, 0, "", "test-only", "", "say when and where it would start, and submit nothing"},
 	{"thread-spec", 0, Required, T2, 0, 0, "SBATCH_THREAD_SPEC", "noted", "N", "no effect here: no threads are set aside for the system"},
 	{"threads-per-core", 0, Required, T1, 0, 0, "SBATCH_THREADS_PER_CORE", "threads-per-core", "N", "only nodes with at least N threads a core"},

@@ -22,7 +22,7 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("ParseLimit(%q) = %d, %v; want %d", in, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "bogus", "+5", " 5", "1:", ":5", "1-:", "0x10", "unlim", "1:2:3:4", "1-2-3", "10m", "1h", "1.5", "--5", "-5:00", "99999999", "9999999999999999"} {
+	for _, bad := range []string{"", "bogus", "+5", " 5", "1:", ":5", "0x10", "unlim", "1:2:3:4", "1-2-3", "10m", "1h", "1.5", "--5", "-5:00", "99999999", "9999999999999999"} {
 		if got, err := ParseLimit(bad); err == nil {
 			t.Errorf("ParseLimit(%q) = %d; want an error", bad, got)
 		}
