@@ -71,7 +71,7 @@ func variables(job *projections.Job, c setting) []string {
 	set("SLURM_GTIDS", 0)
 	set("SLURM_JOBID", job.GetId())
 	setIf(spec.GetAccount() != "", "SLURM_JOB_ACCOUNT", spec.GetAccount())
-	set("SLURM_JOB_CPUS_PER_NODE", perNode(alloc, (*events.NodeShare).UsableCPUs))
+	set("SLURM_JOB_CPUS_PER_NODE", projections.PerNode(alloc, (*events.NodeShare).UsableCPUs))
 	setIf(spec.GetDependencyText() != "", "SLURM_JOB_DEPENDENCY", spec.GetDependencyText())
 	set("SLURM_JOB_GID", job.GetOwner().GetGid())
 	set("SLURM_JOB_ID", job.GetId())
@@ -105,7 +105,7 @@ func variables(job *projections.Job, c setting) []string {
 	set("SLURM_PROCID", 0)
 	setIf(job.GetRestarts() > 0, "SLURM_RESTART_COUNT", job.GetRestarts())
 	set("SLURM_SUBMIT_HOST", spec.GetSubmitHost())
-	set("SLURM_TASKS_PER_NODE", hostlist.Runs(tasksPerNode(job)))
+	set("SLURM_TASKS_PER_NODE", hostlist.Runs(job.TasksPerNode()))
 	set("SLURM_TOPOLOGY_ADDR", c.node)
 	set("SLURM_TOPOLOGY_ADDR_PATTERN", "node")
 	setIf(old, "SLURM_WORKING_CLUSTER", workingCluster(c.config))
@@ -127,45 +127,6 @@ func lasts(limit uint32) int64 {
 		return 365 * 24 * 3600
 	}
 	return int64(limit)
-}
-
-// perNode writes a count of each node in the order of the allocation, equal neighbours together: "3,1(x2)".
-func perNode(a *events.Allocation, count func(*events.NodeShare) int) string {
-	var counts []int
-	a.Each(func(_ int, _ string, s *events.NodeShare) bool {
-		counts = append(counts, count(s))
-		return true
-	})
-	return hostlist.Runs(counts)
-}
-
-// tasksPerNode is how many tasks are laid out on each node: as many as its CPUs hold, or those that were asked for dealt out
-// one after the other to the nodes that have CPUs for another, and to all in turn when none has.
-func tasksPerNode(job *projections.Job) []int {
-	spec := job.GetSpec()
-	each := max(1, int(spec.GetCpusPerTask()))
-	var fit []int
-	job.GetAllocation().Each(func(_ int, _ string, s *events.NodeShare) bool {
-		fit = append(fit, max(1, s.UsableCPUs()/each))
-		return true
-	})
-	left := max(int(spec.GetTasks()), int(spec.GetTasksPerNode())*len(fit))
-	if left == 0 || len(fit) == 0 {
-		return fit
-	}
-	out := make([]int, len(fit))
-	for open := false; left > 0; {
-		any := false
-		for i := range out {
-			if left > 0 && (open || out[i] < fit[i]) {
-				out[i]++
-				left--
-				any = true
-			}
-		}
-		open = open || !any
-	}
-	return out
 }
 
 // workingCluster is name:host:port:protocol:plugin of the controller, for tools that take it apart: the port of slurmctld,

@@ -48,6 +48,7 @@ type Submission struct {
 type request struct {
 	Submission
 	in        SbatchInput
+	table     *Table // of the command
 	wrap      string
 	wrapped   bool
 	ignorePBS bool
@@ -67,7 +68,7 @@ type request struct {
 // Sbatch reads a call of sbatch: its command line, the SBATCH_ variables and the #SBATCH lines of the script, each
 // outranking the next. The error is a *Failure.
 func Sbatch(in SbatchInput) (*Submission, error) {
-	q := &request{in: in, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
+	q := &request{in: in, table: &SbatchTable, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir}
 	if in.Limit == 0 {
 		q.in.Limit = MaxScript
@@ -206,11 +207,11 @@ func (q *request) apply(g Given) error {
 		if harmless(g) {
 			return nil
 		}
-		return SbatchTable.Refused(g)
+		return q.table.Refused(g)
 	}
 	effect, ok := sbatchEffects[g.Option.Effect]
 	if !ok {
-		return SbatchTable.Refused(g)
+		return q.table.Refused(g)
 	}
 	err := effect(q, g)
 	if f, ok := err.(*Failure); ok && g.Where != "" {
@@ -276,7 +277,7 @@ func (q *request) finish() error {
 		s.Export = q.export
 		s.GetUserEnv = s.GetUserEnv || env.GetUserEnv
 	}
-	s.SubmitLine = submitLine(q.in.Args)
+	s.SubmitLine = submitLine(q.table.Command, q.in.Args)
 	q.tell()
 	q.cpusOfGPUs(total(q.gres["gpus-per-task"]))
 	return nil
@@ -294,9 +295,9 @@ func slurmVariables(environ []string) []string {
 }
 
 // submitLine is the words of the command line, cut to a length worth keeping. They are not quoted: Slurm does not either.
-func submitLine(args []string) string {
+func submitLine(command string, args []string) string {
 	var b strings.Builder
-	b.WriteString("sbatch")
+	b.WriteString(command)
 	for _, a := range args {
 		b.WriteByte(' ')
 		b.WriteString(a)
