@@ -32,6 +32,7 @@ var masks = []struct {
 	{regexp.MustCompile(`^(FirstJobId|NEXT_JOB_ID) +=.*`), "$1=@ID"},        // of this comparison's own making
 	{regexp.MustCompile(`^SchedulerType +=.*`), "SchedulerType=@SCHEDULER"}, // so is this
 	{regexp.MustCompile(`^(PluginDir|Slurmctld\w+File|Slurmd\w+File|SlurmdSpoolDir|StateSaveLocation|SLURM_CONF) +=.*`), "$1=@PATH"},
+	{regexp.MustCompile(`^SLURM_CONF=.*`), "SLURM_CONF=@PATH"},
 	{regexp.MustCompile(`\bPriority=[1-9]\d*`), "Priority=@PRIORITY"},
 }
 

@@ -242,6 +242,9 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 	if q.Exclude, err = distinctHosts(spec.Exclude); err != nil {
 		return problem(events.Code_INVALID_NODE, "excluded nodes: %s", err)
 	}
+	if q.Tasks > 0 && q.MaxNodes == q.Tasks && q.Tasks < len(q.NodeList) {
+		q.NodeList = q.NodeList[:q.Tasks] // each node runs a task: of those it names, a job has as many as it has tasks
+	}
 	q.MinNodes = max(q.MinNodes, len(q.NodeList), q.Constraint.Nodes(), 1)
 	q.Spread = q.MaxNodes > q.MinNodes && !spec.UseMinNodes || spec.SpreadJob
 	if q.MaxNodes == 0 {
