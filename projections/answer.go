@@ -203,7 +203,7 @@ func slim(j *Job) *Job {
 	thin.Spec = &events.JobSpec{
 		Name: s.GetName(), Account: s.GetAccount(), Partition: s.GetPartition(), Qos: s.GetQos(), WorkDir: s.GetWorkDir(), Command: s.GetCommand(),
 		StdIn: s.GetStdIn(), StdOut: s.GetStdOut(), StdErr: s.GetStdErr(), MinNodes: s.GetMinNodes(), MaxNodes: s.GetMaxNodes(), Tasks: s.GetTasks(),
-		CpusPerTask: s.GetCpusPerTask(), TasksPerNode: s.GetTasksPerNode(), MinCpusPerNode: s.GetMinCpusPerNode(), MemPerNodeMib: s.GetMemPerNodeMib(),
+		CpusPerTask: s.GetCpusPerTask(), Overcommit: s.GetOvercommit(), TasksPerNode: s.GetTasksPerNode(), MinCpusPerNode: s.GetMinCpusPerNode(), MemPerNodeMib: s.GetMemPerNodeMib(),
 		MemPerCpuMib: s.GetMemPerCpuMib(), MemPerGpuMib: s.GetMemPerGpuMib(), MemAll: s.GetMemAll(), TmpDiskMib: s.GetTmpDiskMib(), Gres: s.GetGres(),
 		CpusPerGpu: s.GetCpusPerGpu(), Constraint: s.GetConstraint(), NodeList: s.GetNodeList(), Exclude: s.GetExclude(), Exclusive: s.GetExclusive(),
 		Contiguous: s.GetContiguous(), Licenses: s.GetLicenses(), Reservation: s.GetReservation(), Oversubscribe: s.GetOversubscribe(),

@@ -18,10 +18,11 @@ func printJSON(w *World, key, cluster string, queue bool, n int, record func(int
 
 // jsonPrinter is an answer being printed, as JSON or as YAML.
 type jsonPrinter struct {
-	w   *World
-	out *bufio.Writer
-	key string
-	any bool
+	w    *World
+	out  *bufio.Writer
+	key  string
+	any  bool
+	text []byte // of the last record, to be used again
 }
 
 func newJSON(w *World, key string) *jsonPrinter {
@@ -44,7 +45,9 @@ func (j *jsonPrinter) add(record any) {
 		j.out.WriteByte(',')
 	}
 	j.any = true
-	j.out.WriteString("\n    " + format.JSON(record, 2))
+	j.out.WriteString("\n    ")
+	j.text = format.AppendJSON(j.text[:0], record, 2)
+	j.out.Write(j.text)
 }
 
 func (j *jsonPrinter) end(cluster string, queue bool) int {

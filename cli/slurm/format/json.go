@@ -21,64 +21,91 @@ type (
 )
 
 // JSON writes a value with two blanks for each level, as the commands do. depth is the level it stands on.
-func JSON(value any, depth int) string {
-	var b strings.Builder
-	writeJSON(&b, value, depth)
-	return b.String()
+func JSON(value any, depth int) string { return string(AppendJSON(nil, value, depth)) }
+
+const blanks = "                                                                "
+
+// newLine begins a line on a level.
+func newLine(to []byte, depth int) []byte {
+	to = append(to, '\n')
+	for n := 2 * depth; n > 0; n -= len(blanks) {
+		to = append(to, blanks[:min(n, len(blanks))]...)
+	}
+	return to
 }
 
-func writeJSON(b *strings.Builder, value any, depth int) {
-	indent := func(n int) {
-		b.WriteByte('\n')
-		for range n {
-			b.WriteString("  ")
-		}
-	}
+// AppendJSON is JSON behind what is there.
+func AppendJSON(to []byte, value any, depth int) []byte {
 	switch v := value.(type) {
 	case object:
 		if len(v) == 0 {
-			b.WriteString("{}")
-			return
+			return append(to, "{}"...)
 		}
-		b.WriteByte('{')
-		for i, p := range v {
+		to = append(to, '{')
+		for i := range v {
 			if i > 0 {
-				b.WriteByte(',')
+				to = append(to, ',')
 			}
-			indent(depth + 1)
-			b.WriteString(strconv.Quote(p.key) + ": ")
-			writeJSON(b, p.value, depth+1)
+			to = append(append(append(newLine(to, depth+1), '"'), v[i].key...), "\": "...)
+			to = AppendJSON(to, v[i].value, depth+1)
 		}
-		indent(depth)
-		b.WriteByte('}')
+		return append(newLine(to, depth), '}')
 	case list:
 		if len(v) == 0 {
-			b.WriteString("[]")
-			return
+			return append(to, "[]"...)
 		}
-		b.WriteByte('[')
-		for i, x := range v {
+		to = append(to, '[')
+		for i := range v {
 			if i > 0 {
-				b.WriteByte(',')
+				to = append(to, ',')
 			}
-			indent(depth + 1)
-			writeJSON(b, x, depth+1)
+			to = AppendJSON(newLine(to, depth+1), v[i], depth+1)
 		}
-		indent(depth)
-		b.WriteByte(']')
+		return append(newLine(to, depth), ']')
 	case []string:
 		l := make(list, len(v))
 		for i, s := range v {
 			l[i] = s
 		}
-		writeJSON(b, l, depth)
-	default:
-		text, err := json.Marshal(v)
-		if err != nil {
-			text = []byte("null")
-		}
-		b.Write(text)
+		return AppendJSON(to, l, depth)
 	}
+	return appendScalar(to, value)
+}
+
+// appendScalar writes what has no parts. The types that records are made of are written here, for there are a hundred of them in each.
+func appendScalar(to []byte, value any) []byte {
+	switch v := value.(type) {
+	case nil:
+		return append(to, "null"...)
+	case bool:
+		return strconv.AppendBool(to, v)
+	case int:
+		return strconv.AppendInt(to, int64(v), 10)
+	case int32:
+		return strconv.AppendInt(to, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(to, v, 10)
+	case uint32:
+		return strconv.AppendUint(to, uint64(v), 10)
+	case uint64:
+		return strconv.AppendUint(to, v, 10)
+	case string:
+		for i := 0; i < len(v); i++ {
+			if c := v[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+				return appendMarshalled(to, v)
+			}
+		}
+		return append(append(append(to, '"'), v...), '"')
+	}
+	return appendMarshalled(to, value)
+}
+
+func appendMarshalled(to []byte, value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		text = []byte("null")
+	}
+	return append(to, text...)
 }
 
 // number is a number that might be unset or infinite, as the parser has them.

@@ -7,6 +7,7 @@ import (
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/idset"
+	"stint/projections"
 )
 
 // JSON is the job as squeue and scontrol show job print it with --json.
@@ -65,8 +66,7 @@ func (j Job) JSON() any {
 		shared = append(shared, "oversubscribe")
 	}
 	request := j
-	request.Job = j.Job.CloneVT()
-	request.State, request.Allocation = events.JobState_PENDING, nil
+	request.Job = &projections.Job{Spec: s}
 	alloc := ""
 	if j.GetAllocation().NodeCount() > 0 && !j.pending() {
 		alloc = j.tres().String()

@@ -53,11 +53,7 @@ func writeYAML(b *strings.Builder, value any, depth int) {
 	case string:
 		b.WriteString(yamlText(v))
 	default:
-		text, err := json.Marshal(v)
-		if err != nil {
-			text = []byte("null")
-		}
-		b.Write(text)
+		b.Write(appendScalar(nil, v))
 	}
 }
 
