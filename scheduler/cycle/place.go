@@ -362,7 +362,7 @@ func (s *placing) tell(t *telling) {
 
 func (s *placing) say1(t *telling) {
 	if t.planned {
-		s.plan(t.w, t.start, t.nodes, t.blockers)
+		s.plan(t.w, t.reason, t.start, t.nodes, t.blockers)
 		return
 	}
 	s.wait(t.w, t.reason, t.text)

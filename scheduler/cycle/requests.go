@@ -131,9 +131,9 @@ func (p *pass) wait(w *waiting, reason events.Reason, text string) *projections.
 	return o
 }
 
-// plan notes that a job waits for resources, with all that is known of what it waits for and when it may start.
-func (p *pass) plan(w *waiting, start int64, nodes string, blockers []*projections.Blocker) {
-	o := &projections.Outcome{Job: w.job.Id, Reason: events.Reason_RESOURCES, StartUs: start, Nodes: nodes, Blockers: blockers, Basis: p.basis}
+// plan notes that a job waits for resources, or behind one that does, with all that is known of what it waits for and when it may start.
+func (p *pass) plan(w *waiting, reason events.Reason, start int64, nodes string, blockers []*projections.Blocker) {
+	o := &projections.Outcome{Job: w.job.Id, Reason: reason, StartUs: start, Nodes: nodes, Blockers: blockers, Basis: p.basis}
 	if before := w.outcome; before != nil && before.Reason == o.Reason && before.StartUs == start && before.Nodes == nodes && sameBlockers(before.Blockers, blockers) {
 		o = before
 	}
