@@ -140,33 +140,39 @@ func TestExplain(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	spec := &events.JobSpec{Name: "big"}
 	owner := &events.Owner{User: "alice"}
+	array := &projections.Job{Id: 8, ArrayId: 8, Pending: events.WordsOf(1, 2, 3), Spec: spec, Owner: owner}
 	for _, test := range []struct {
 		a    *projections.AnswerWhy
+		q    *projections.AskWhy
 		want []string
 	}{
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: array}}, &projections.AskWhy{Job: 8, Task: 2, HasTask: true},
+			[]string{"Job 8_[1-3] (big of alice; of its tasks, 2 has not begun and waits with the others) is PENDING"}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 9, ArrayId: 8, ArrayTask: 2, HasTask: true, Spec: spec, Owner: owner, State: events.JobState_RUNNING}}},
+			&projections.AskWhy{Job: 8, Task: 2, HasTask: true}, []string{"Job 8_2 (big of alice) is RUNNING"}},
 		{&projections.AnswerWhy{Job: &projections.JobView{
 			Job: &projections.Job{Id: 7, Spec: spec, Owner: owner},
 			Outcome: &projections.Outcome{Reason: events.Reason_RESOURCES, StartUs: now.Add(90 * time.Second).UnixMicro(), Nodes: "n1",
 				Blockers: []*projections.Blocker{{Reason: events.Reason_RESOURCES, Text: "free CPUs", Have: 2, Need: 8}}},
 		}, Ahead: []*projections.JobView{{Job: &projections.Job{Id: 5, Spec: spec, Owner: owner, Priority: 10}}}},
-			[]string{"Job 7 (big of alice) is PENDING: Resources.", "free CPUs (2 of 8)", "(in 1m30s) on n1", "5 big of alice, priority 10"}},
+			nil, []string{"Job 7 (big of alice) is PENDING: Resources.", "free CPUs (2 of 8)", "(in 1m30s) on n1", "5 big of alice, priority 10"}},
 		{&projections.AnswerWhy{AheadCount: 9, Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, Priority: 4}}, Ahead: []*projections.JobView{{Job: &projections.Job{Id: 5, Spec: spec, Owner: owner, Priority: 10}}},
 			Explanation: &projections.Explanation{
 				Partitions: []*projections.PartitionStanding{{Partition: "p", Nodes: []*projections.NodeStanding{{What: "out of service", Count: 1, Names: "n4"}, {What: "with too few CPUs free", Count: 2, Names: "n[1-2]", Text: "it needs 8"}}}},
 				Remedies:   []*projections.Remedy{{Change: "scontrol update jobid=7 timelimit=0:10:00", Nodes: "n1"}},
 			}},
-			[]string{"Of the 3 nodes of partition p:\n  1 out of service: n4\n  2 with too few CPUs free (it needs 8): n[1-2]\n", "priority 10, which is 6 more\n  and 8 more\n",
+			nil, []string{"Of the 3 nodes of partition p:\n  1 out of service: n4\n  2 with too few CPUs free (it needs 8): n[1-2]\n", "priority 10, which is 6 more\n  and 8 more\n",
 				"Any of these would start it now:\n  scontrol update jobid=7 timelimit=0:10:00    (on n1)\n"}},
-		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}, Explanation: &projections.Explanation{StartsNow: "n2"}}, []string{"The next pass starts it on n2."}},
-		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}, Explanation: &projections.Explanation{}}, []string{"No one change of the job alone would start it now."}},
-		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}}, []string{"No pass has looked at it yet."}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}, Explanation: &projections.Explanation{StartsNow: "n2"}}, nil, []string{"The next pass starts it on n2."}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}, Explanation: &projections.Explanation{}}, nil, []string{"No one change of the job alone would start it now."}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}}, nil, []string{"No pass has looked at it yet."}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitCode: 3, Reason: events.Reason_NON_ZERO_EXIT_CODE}}},
-			[]string{"is FAILED: NonZeroExitCode, exit code 3:0."}},
+			nil, []string{"is FAILED: NonZeroExitCode, exit code 3:0."}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitSignal: 53,
 			Reason: events.Reason_JOB_LAUNCH_FAILURE, Nodes: []*projections.RunNode{{Node: "n1"}, {Node: "n2", Text: "standard output: open /root/out: permission denied"}}}}},
-			[]string{"is FAILED: JobLaunchFailure, exit code 0:53.", "  n2: standard output: open /root/out: permission denied"}},
+			nil, []string{"is FAILED: JobLaunchFailure, exit code 0:53.", "  n2: standard output: open /root/out: permission denied"}},
 	} {
-		got := explain(test.a, now)
+		got := explain(test.a, test.q, now)
 		for _, w := range test.want {
 			if !strings.Contains(got, w) {
 				t.Errorf("%q does not say %q", got, w)

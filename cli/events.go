@@ -33,7 +33,8 @@ func eventsCommand() *cli.Command {
 				return errors.New("events takes one job")
 			}
 			if c.NArg() == 1 {
-				if err := parseJob(c.Args().First(), q); err != nil {
+				var err error
+				if q.Job, q.Task, q.HasTask, err = parseJob(c.Args().First()); err != nil {
 					return err
 				}
 			}
@@ -51,20 +52,19 @@ func eventsCommand() *cli.Command {
 	}
 }
 
-// parseJob reads 81 or 81_5.
-func parseJob(text string, s *rows.AskStory) error {
-	id, task, array := strings.Cut(text, "_")
-	job, err := strconv.ParseUint(id, 10, 32)
-	if err == nil && array {
-		var n uint64
-		n, err = strconv.ParseUint(task, 10, 32)
-		s.Task, s.HasTask = uint32(n), true
+// parseJob reads 81 or 81_5: a job, or an array's task.
+func parseJob(text string) (job, task uint32, isTask bool, err error) {
+	id, index, isTask := strings.Cut(text, "_")
+	n, err := strconv.ParseUint(id, 10, 32)
+	if err == nil && isTask {
+		var t uint64
+		t, err = strconv.ParseUint(index, 10, 32)
+		task = uint32(t)
 	}
-	if err != nil || job == 0 {
-		return fmt.Errorf("%q is not a job: write its id, 81, or that of an array task, 81_5", text)
+	if err != nil || n == 0 {
+		return 0, 0, false, fmt.Errorf("%q is not a job: write its id, 81, or that of an array task, 81_5", text)
 	}
-	s.Job = uint32(job)
-	return nil
+	return uint32(n), task, isTask, nil
 }
 
 func tell(c *cli.Context, conn *wire.Conn, q *rows.AskStory) error {

@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"stint/cli/slurm/format"
 	"stint/events"
 	"stint/projections"
 )
@@ -16,15 +17,17 @@ import (
 func whyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "why", Usage: "say why a job waits, with numbers, or how it ended", ArgsUsage: "JOB", Category: "JOBS AND THEIR STORY",
-		Description: "Example: stint why 81",
-		Flags:       []cli.Flag{dirFlag()},
+		Description: "Of a job that waits it tells how the nodes stand for it, what is before it, when it is expected to start, and which\n" +
+			"change of the job alone would start it now. It changes nothing.\n\nExamples: stint why 81\n          stint why 81_5 --json",
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return errors.New("say which job: stint why 81")
 			}
-			id, err := strconv.ParseUint(c.Args().First(), 10, 32)
-			if err != nil || id == 0 {
-				return fmt.Errorf("%q is not the id of a job", c.Args().First())
+			q := &projections.AskWhy{Thorough: true}
+			var err error
+			if q.Job, q.Task, q.HasTask, err = parseJob(c.Args().First()); err != nil {
+				return err
 			}
 			dir, err := dirOf(c)
 			if err != nil {
@@ -35,21 +38,30 @@ func whyCommand() *cli.Command {
 				return err
 			}
 			defer conn.Close()
-			a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Why{Why: &projections.AskWhy{Job: uint32(id), Thorough: true}}})
+			a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Why{Why: q}})
 			if err != nil {
-				return fmt.Errorf("%w; `stint events %d` may know", err, id)
+				return fmt.Errorf("%w; `stint events %s` may know", err, c.Args().First())
 			}
-			fmt.Fprint(c.App.Writer, explain(a.GetWhy(), time.UnixMicro(a.NowUs)))
+			if c.Bool("json") {
+				e := json.NewEncoder(c.App.Writer)
+				e.SetIndent("", "  ")
+				return e.Encode(whyOf(a.GetWhy()))
+			}
+			fmt.Fprint(c.App.Writer, explain(a.GetWhy(), q, time.UnixMicro(a.NowUs)))
 			return nil
 		},
 	}
 }
 
 // explain says in sentences why a job is where it is.
-func explain(a *projections.AnswerWhy, now time.Time) string {
+func explain(a *projections.AnswerWhy, q *projections.AskWhy, now time.Time) string {
 	j, o := a.GetJob().GetJob(), a.GetJob().GetOutcome()
 	var b strings.Builder
-	fmt.Fprintf(&b, "Job %d (%s of %s) is %s", j.Id, j.GetSpec().GetName(), j.GetOwner().GetUser(), j.State.Word())
+	fmt.Fprintf(&b, "Job %s (%s of %s", jobLabel(a.GetJob()), j.GetSpec().GetName(), j.GetOwner().GetUser())
+	if q.GetHasTask() && !j.GetHasTask() {
+		fmt.Fprintf(&b, "; of its tasks, %d has not begun and waits with the others", q.Task)
+	}
+	fmt.Fprintf(&b, ") is %s", j.State.Word())
 	if j.State != events.JobState_PENDING {
 		if n := j.GetAllocation().NodeNames(); len(n) > 0 {
 			fmt.Fprintf(&b, " on %s", strings.Join(n, ","))
@@ -87,7 +99,7 @@ func explain(a *projections.AnswerWhy, now time.Time) string {
 		b.WriteString(".\n")
 	}
 	if n := j.UnfitRuns; n > 0 && j.Hold == events.HoldKind_NOT_HELD {
-		fmt.Fprintf(&b, "A node could not start it, %d times in a row; `stint events %d` says why.\n", n, j.Id)
+		fmt.Fprintf(&b, "A node could not start it, %d times in a row; `stint events %s` says why.\n", n, jobLabel(a.GetJob()))
 	}
 	for _, k := range o.GetBlockers() {
 		fmt.Fprintf(&b, "  %s: %s", k.Reason.Word(), k.Text)
@@ -111,7 +123,7 @@ func explain(a *projections.AnswerWhy, now time.Time) string {
 	if n := len(a.Ahead); n > 0 {
 		fmt.Fprintf(&b, "Before it in the queue, most urgent first:\n")
 		for _, v := range a.Ahead {
-			fmt.Fprintf(&b, "  %d %s of %s, priority %d", v.Job.Id, v.Job.GetSpec().GetName(), v.Job.GetOwner().GetUser(), v.Job.Priority)
+			fmt.Fprintf(&b, "  %s %s of %s, priority %d", jobLabel(v), v.Job.GetSpec().GetName(), v.Job.GetOwner().GetUser(), v.Job.Priority)
 			if d := int64(v.Job.Priority) - int64(j.Priority); d > 0 && j.Priority > 0 {
 				fmt.Fprintf(&b, ", which is %d more", d)
 			}
@@ -157,4 +169,9 @@ func remedies(b *strings.Builder, x *projections.Explanation) {
 			fmt.Fprintf(b, "  %s    (on %s)\n", r.Change, r.Nodes)
 		}
 	}
+}
+
+// jobLabel is a job as people name it: 81, 81_5, 81_[6-9].
+func jobLabel(v *projections.JobView) string {
+	return format.Job{Job: v.GetJob(), Array: v.GetArray(), Context: &format.Context{BitstrLen: format.DefaultBitstrLen}, Task: -1}.Label()
 }

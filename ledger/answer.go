@@ -104,8 +104,8 @@ func (l *Ledger) answer(ctx context.Context, ask *rows.Ask, answer *rows.Answer)
 	return errors.New("a question that this ledger does not know; it may be older than the command that asks")
 }
 
-// sight is what a user may see under the configuration that the tables are current to.
-func (l *Ledger) sight(uid uint32) projections.Sight {
+// sight is what a user, or nil for nobody, may see under the configuration that the tables are current to.
+func (l *Ledger) sight(uid *uint32) projections.Sight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return projections.SightOf(l.config, uid)

@@ -34,14 +34,14 @@ func TestPrivate(t *testing.T) {
 
 	rowsOf := func(uid uint32) string {
 		var out []string
-		for _, r := range ask(t, l, &rows.Ask{Uid: uid, What: &rows.Ask_Jobs{Jobs: &rows.AskJobs{Allocations: true}}}).Records {
+		for _, r := range ask(t, l, &rows.Ask{Uid: &uid, What: &rows.Ask_Jobs{Jobs: &rows.AskJobs{Allocations: true}}}).Records {
 			out = append(out, fmt.Sprintf("%d %s %s %s %d", r.Job.Job, r.Job.Comment, r.Job.SubmitLine, r.Job.Script.GetSubject(), len(r.Job.Script.GetSha256())))
 		}
 		return strings.Join(out, "; ")
 	}
 	storyOf := func(uid, job uint32) string {
 		var out []string
-		for _, line := range ask(t, l, &rows.Ask{Uid: uid, What: &rows.Ask_Story{Story: &rows.AskStory{Job: job, Raw: true}}}).Story {
+		for _, line := range ask(t, l, &rows.Ask{Uid: &uid, What: &rows.Ask_Story{Story: &rows.AskStory{Job: job, Raw: true}}}).Story {
 			out = append(out, line.Kind+" "+line.Who+" "+line.What+" "+line.Why+" "+line.Raw)
 		}
 		return strings.Join(out, "\n")
@@ -92,11 +92,11 @@ func TestPrivate(t *testing.T) {
 	if got := storyOf(alice, mine); !strings.Contains(got, secret) || !strings.Contains(got, "ended") {
 		t.Errorf("of her own job alice is told only:\n%s", got)
 	}
-	if a := l.Answer(t.Context(), &rows.Ask{Uid: bob, What: &rows.Ask_NodeEvents{NodeEvents: &rows.AskNodeEvents{}}}); !strings.Contains(a.Error, "Access/permission denied") {
+	if a := l.Answer(t.Context(), &rows.Ask{Uid: new(uint32(bob)), What: &rows.Ask_NodeEvents{NodeEvents: &rows.AskNodeEvents{}}}); !strings.Contains(a.Error, "Access/permission denied") {
 		t.Errorf("bob asks for events of nodes: %v", a)
 	}
 	used := func(uid uint32, user string) (out []string) {
-		for _, u := range l.Answer(t.Context(), &rows.Ask{Uid: uid, User: user, What: &rows.Ask_Usage{Usage: &rows.AskUsage{}}}).Usage {
+		for _, u := range l.Answer(t.Context(), &rows.Ask{Uid: &uid, User: user, What: &rows.Ask_Usage{Usage: &rows.AskUsage{}}}).Usage {
 			out = append(out, u.User)
 		}
 		return out

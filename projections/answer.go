@@ -9,6 +9,7 @@ import (
 
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/events/idset"
 )
 
 // OutcomeSource is what a follower has heard of why pending jobs wait. It is not state.
@@ -24,7 +25,7 @@ const maxAhead = 20
 // names) is left for the daemon to add. outcomes may be nil. What whoever asks may not see is not in it; see Sight.
 func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 	answer := &Answer{Seq: r.Seq(), NowUs: r.At()}
-	sight := SightOf(r.Config(), ask.GetUid())
+	sight := SightOf(r.Config(), ask.Uid)
 	switch q := ask.GetWhat().(type) {
 	case *Ask_Jobs:
 		a, err := replyJobs(r, outcomes, q.Jobs, sight)
@@ -329,9 +330,13 @@ func replyStatus(r Reader, q *AskStatus) *AnswerStatus {
 }
 
 func replyWhy(r Reader, outcomes OutcomeSource, q *AskWhy, sight Sight) (*AnswerWhy, error) {
-	j := r.Job(q.GetJob())
+	j := meant(r, q)
 	if j == nil || !sight.SeesJob(j.GetOwner().GetUid()) {
-		return &AnswerWhy{}, fmt.Errorf("job %d is not hot: it never was, or it ended a while ago", q.GetJob())
+		name := strconv.FormatUint(uint64(q.GetJob()), 10)
+		if q.GetHasTask() {
+			name += "_" + strconv.FormatUint(uint64(q.GetTask()), 10)
+		}
+		return &AnswerWhy{}, fmt.Errorf("job %s is not hot: it never was, or it ended a while ago", name)
 	}
 	a := &AnswerWhy{Job: viewOf(r, outcomes, j)}
 	a.Job.Job = sight.Job(j)
@@ -353,6 +358,22 @@ func replyWhy(r Reader, outcomes OutcomeSource, q *AskWhy, sight Sight) (*Answer
 		a.Ahead = append(a.Ahead, v)
 	}
 	return a, nil
+}
+
+// meant is the job that a question is about, nil if there is none: of an array's task its own record, or, while it has none,
+// that of the pending tasks it is one of.
+func meant(r Reader, q *AskWhy) *Job {
+	if !q.GetHasTask() {
+		return r.Job(q.GetJob())
+	}
+	if t := r.ArrayTask(q.GetJob(), q.GetTask()); t != nil {
+		return r.Job(t.Job)
+	}
+	j := r.Job(q.GetJob())
+	if j.GetArrayId() != q.GetJob() || j.GetHasTask() || !idset.FromWords(j.GetPending()).Has(int(q.GetTask())) {
+		return nil
+	}
+	return j
 }
 
 // shares says whether two jobs asked for a partition in common.

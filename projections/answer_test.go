@@ -160,6 +160,12 @@ func TestAskWaitWhyStatus(t *testing.T) {
 			t.Errorf("%s, not %s", test[0], test[1])
 		}
 	}
+	for task, want := range map[uint32]uint32{2: 6, 1: 3, 3: 3, 4: 0} { // one with a record of its own, two of the remainder, none
+		a := Reply(s.c, nil, &Ask{What: &Ask_Why{&AskWhy{Job: 3, Task: task, HasTask: true}}})
+		if got := a.GetWhy().GetJob().GetJob().GetId(); got != want || (a.Error == "") != (want != 0) {
+			t.Errorf("why of task %d of array 3 is of job %d (%s), want %d", task, got, a.Error, want)
+		}
+	}
 	s.command("end 3 CANCELLED")
 	if got := wait(3); got != "ended [3 6] undecided false gone [] arrays 1" {
 		t.Error(got)

@@ -14,13 +14,17 @@ import (
 // see, wherever it may be written: the values of variables that --export sets, the text of --wrap.
 type Sight struct {
 	uid     uint32
+	known   bool // a question that names nobody is nobody's, and not root's
 	all     bool
 	private []events.Private
 }
 
-// SightOf is the sight of a user under a configuration.
-func SightOf(c *events.Config, uid uint32) Sight {
-	return Sight{uid: uid, all: IsAdmin(c, uid, ""), private: c.GetPrivateData()}
+// SightOf is the sight of a user under a configuration; of nil, the sight of nobody, who owns nothing and administers nothing.
+func SightOf(c *events.Config, uid *uint32) Sight {
+	if uid == nil {
+		return Sight{private: c.GetPrivateData()}
+	}
+	return Sight{uid: *uid, known: true, all: IsAdmin(c, *uid, ""), private: c.GetPrivateData()}
 }
 
 // IsAdmin says whether a user may act on everybody's jobs and on nodes, and see everything: root, or one whom the configuration
@@ -30,7 +34,7 @@ func IsAdmin(c *events.Config, uid uint32, user string) bool {
 }
 
 // Owns says whether all of what a user owns is shown.
-func (s Sight) Owns(uid uint32) bool { return s.all || uid == s.uid }
+func (s Sight) Owns(uid uint32) bool { return s.all || s.known && uid == s.uid }
 
 // Private says whether the configuration keeps something from whoever asks, where it is not their own.
 func (s Sight) Private(what events.Private) bool { return !s.all && slices.Contains(s.private, what) }

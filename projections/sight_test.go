@@ -62,7 +62,7 @@ func TestSight(t *testing.T) {
 		{admin, []events.Private{events.Private_PRIVATE_JOBS, events.Private_PRIVATE_NODES}, true, true, true},
 		{0, []events.Private{events.Private_PRIVATE_JOBS, events.Private_PRIVATE_NODES}, true, true, true},
 	} {
-		s := SightOf(&events.Config{AdminUids: []uint32{admin}, PrivateData: who.private}, who.uid)
+		s := SightOf(&events.Config{AdminUids: []uint32{admin}, PrivateData: who.private}, &who.uid)
 		j := &Job{Id: 7, Spec: spec, Owner: &events.Owner{Uid: owner}, Reason: events.Reason_PRIORITY}
 		if got := s.SeesJob(owner); got != who.there {
 			t.Errorf("%+v: the job is there: %v", who, got)
@@ -87,6 +87,26 @@ func TestSight(t *testing.T) {
 	}
 }
 
+// A question that says not who asks is nobody's: not root's, who has the number that is also no number.
+func TestNobody(t *testing.T) {
+	c := &events.Config{AdminUids: []uint32{0}, PrivateData: []events.Private{events.Private_PRIVATE_JOBS, events.Private_PRIVATE_NODES}}
+	s, root := SightOf(c, nil), uint32(0)
+	if s.Owns(0) || s.Owns(1000) || s.SeesJob(0) || !s.Private(events.Private_PRIVATE_NODES) {
+		t.Errorf("nobody sees what is somebody's: %+v", s)
+	}
+	if s := SightOf(c, &root); !s.Owns(1000) || !s.SeesJob(1000) || s.Private(events.Private_PRIVATE_NODES) {
+		t.Errorf("root does not see all: %+v", s)
+	}
+	data, err := (&Ask{Uid: &root}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := new(Ask)
+	if err := back.UnmarshalVT(data); err != nil || back.Uid == nil || *back.Uid != 0 {
+		t.Errorf("who asked is lost on the way: %v %v", back, err)
+	}
+}
+
 // With PrivateData no kind of question shows others' jobs, nodes or partitions, and what a user owns is shown as ever.
 func TestPrivateAnswers(t *testing.T) {
 	s := queue(t)
@@ -95,7 +115,7 @@ func TestPrivateAnswers(t *testing.T) {
 	alice, bob := uidOf("alice"), uidOf("bob")
 	count := func(uid uint32) string {
 		one := &AskJobs{Ids: []uint32{1}, AllStates: true}
-		ask := func(q *Ask) *Answer { q.Uid = uid; return Reply(s.c.View(), nil, q) }
+		ask := func(q *Ask) *Answer { q.Uid = &uid; return Reply(s.c.View(), nil, q) }
 		all := ask(&Ask{What: &Ask_Jobs{&AskJobs{AllStates: true}}}).GetJobs()
 		single := ask(&Ask{What: &Ask_Jobs{one}}).GetJobs()
 		array := ask(&Ask{What: &Ask_Jobs{&AskJobs{Ids: []uint32{3}, AllStates: true}}}).GetJobs()

@@ -91,7 +91,7 @@ func (PolicyPart) EnumDescriptor() ([]byte, []int) {
 type Ask struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	LeastSeq uint64                 `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the fold has reached it
-	Uid      uint32                 `protobuf:"varint,2,opt,name=uid,proto3" json:"uid,omitempty"`                           // who asks (set by the agent)
+	Uid      *uint32                `protobuf:"varint,2,opt,name=uid,proto3,oneof" json:"uid,omitempty"`                     // who asks, by the kernel's word to the agent; absent: nobody, who owns nothing
 	// Types that are valid to be assigned to What:
 	//
 	//	*Ask_Jobs
@@ -147,8 +147,8 @@ func (x *Ask) GetLeastSeq() uint64 {
 }
 
 func (x *Ask) GetUid() uint32 {
-	if x != nil {
-		return x.Uid
+	if x != nil && x.Uid != nil {
+		return *x.Uid
 	}
 	return 0
 }
@@ -1963,8 +1963,10 @@ func (x *AnswerStatus) GetFeedBacklog() uint64 {
 
 type AskWhy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`           // a job, or with has_task an array
 	Thorough      bool                   `protobuf:"varint,2,opt,name=thorough,proto3" json:"thorough,omitempty"` // with an Explanation, which costs passes
+	Task          uint32                 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`         // of the array, with has_task: the answer is of its own record, or of the remainder it is part of
+	HasTask       bool                   `protobuf:"varint,4,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2009,6 +2011,20 @@ func (x *AskWhy) GetJob() uint32 {
 func (x *AskWhy) GetThorough() bool {
 	if x != nil {
 		return x.Thorough
+	}
+	return false
+}
+
+func (x *AskWhy) GetTask() uint32 {
+	if x != nil {
+		return x.Task
+	}
+	return 0
+}
+
+func (x *AskWhy) GetHasTask() bool {
+	if x != nil {
+		return x.HasTask
 	}
 	return false
 }
@@ -2576,10 +2592,10 @@ var File_projections_view_proto protoreflect.FileDescriptor
 
 const file_projections_view_proto_rawDesc = "" +
 	"\n" +
-	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\xce\x04\n" +
+	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\xdb\x04\n" +
 	"\x03Ask\x12\x1b\n" +
-	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\rR\x03uid\x120\n" +
+	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x15\n" +
+	"\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x120\n" +
 	"\x04jobs\x18\x03 \x01(\v2\x1a.stint.projections.AskJobsH\x00R\x04jobs\x123\n" +
 	"\x05nodes\x18\x04 \x01(\v2\x1b.stint.projections.AskNodesH\x00R\x05nodes\x126\n" +
 	"\x06config\x18\x05 \x01(\v2\x1c.stint.projections.AskConfigH\x00R\x06config\x12<\n" +
@@ -2591,7 +2607,8 @@ const file_projections_view_proto_rawDesc = "" +
 	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04wait\x126\n" +
 	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policy\x120\n" +
 	"\x04test\x18\x14 \x01(\v2\x1a.stint.projections.AskTestH\x00R\x04testB\x06\n" +
-	"\x04what\"\xff\x04\n" +
+	"\x04whatB\x06\n" +
+	"\x04_uid\"\xff\x04\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06now_us\x18\x02 \x01(\x03R\x05nowUs\x12\x14\n" +
@@ -2728,10 +2745,12 @@ const file_projections_view_proto_rawDesc = "" +
 	"\ffinished_hot\x18\f \x01(\x04R\vfinishedHot\x12\x12\n" +
 	"\x04host\x18\r \x01(\tR\x04host\x12\x1c\n" +
 	"\tcomplaint\x18\x0e \x01(\tR\tcomplaint\x12!\n" +
-	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\"6\n" +
+	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\"e\n" +
 	"\x06AskWhy\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
-	"\bthorough\x18\x02 \x01(\bR\bthorough\"\xce\x01\n" +
+	"\bthorough\x18\x02 \x01(\bR\bthorough\x12\x12\n" +
+	"\x04task\x18\x03 \x01(\rR\x04task\x12\x19\n" +
+	"\bhas_task\x18\x04 \x01(\bR\ahasTask\"\xce\x01\n" +
 	"\tAnswerWhy\x12,\n" +
 	"\x03job\x18\x01 \x01(\v2\x1a.stint.projections.JobViewR\x03job\x120\n" +
 	"\x05ahead\x18\x02 \x03(\v2\x1a.stint.projections.JobViewR\x05ahead\x12@\n" +

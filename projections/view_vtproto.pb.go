@@ -26,7 +26,10 @@ func (m *Ask) CloneVT() *Ask {
 	}
 	r := new(Ask)
 	r.LeastSeq = m.LeastSeq
-	r.Uid = m.Uid
+	if rhs := m.Uid; rhs != nil {
+		tmpVal := *rhs
+		r.Uid = &tmpVal
+	}
 	if m.What != nil {
 		r.What = m.What.(interface{ CloneVT() isAsk_What }).CloneVT()
 	}
@@ -750,6 +753,8 @@ func (m *AskWhy) CloneVT() *AskWhy {
 	r := new(AskWhy)
 	r.Job = m.Job
 	r.Thorough = m.Thorough
+	r.Task = m.Task
+	r.HasTask = m.HasTask
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1007,7 +1012,7 @@ func (this *Ask) EqualVT(that *Ask) bool {
 	if this.LeastSeq != that.LeastSeq {
 		return false
 	}
-	if this.Uid != that.Uid {
+	if p, q := this.Uid, that.Uid; (p == nil && q != nil) || (p != nil && (q == nil || *p != *q)) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2325,6 +2330,12 @@ func (this *AskWhy) EqualVT(that *AskWhy) bool {
 	if this.Thorough != that.Thorough {
 		return false
 	}
+	if this.Task != that.Task {
+		return false
+	}
+	if this.HasTask != that.HasTask {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2721,8 +2732,8 @@ func (m *Ask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 		i -= size
 	}
-	if m.Uid != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
+	if m.Uid != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.Uid))
 		i--
 		dAtA[i] = 0x10
 	}
@@ -4581,6 +4592,21 @@ func (m *AskWhy) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.HasTask {
+		i--
+		if m.HasTask {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Task != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Task))
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.Thorough {
 		i--
 		if m.Thorough {
@@ -5201,8 +5227,8 @@ func (m *Ask) SizeVT() (n int) {
 	if m.LeastSeq != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeastSeq))
 	}
-	if m.Uid != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
+	if m.Uid != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.Uid))
 	}
 	if vtmsg, ok := m.What.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
@@ -6029,6 +6055,12 @@ func (m *AskWhy) SizeVT() (n int) {
 	if m.Thorough {
 		n += 2
 	}
+	if m.Task != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Task))
+	}
+	if m.HasTask {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -6307,7 +6339,7 @@ func (m *Ask) UnmarshalVT(dAtA []byte) error {
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Uid", wireType)
 			}
-			m.Uid = 0
+			var v uint32
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -6317,11 +6349,12 @@ func (m *Ask) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Uid |= uint32(b&0x7F) << shift
+				v |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
+			m.Uid = &v
 		case 3:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Jobs", wireType)
@@ -10839,6 +10872,45 @@ func (m *AskWhy) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Thorough = bool(v != 0)
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Task", wireType)
+			}
+			m.Task = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Task |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HasTask", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.HasTask = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -133,9 +133,11 @@ func (c *Controller) answerHash(ctx context.Context, ask *projections.Ask) *proj
 // answerThoroughly answers why a job waits, with what the passes say that would be made of it. They are made on a copy of the
 // state, beside the loop, one question at a time: nobody who asks keeps the leader from deciding.
 func (c *Controller) answerThoroughly(ctx context.Context, ask *projections.Ask) *projections.Answer {
-	plain := &projections.Ask{LeastSeq: ask.LeastSeq, Uid: ask.Uid, What: &projections.Ask_Why{Why: &projections.AskWhy{Job: ask.GetWhy().Job}}}
+	plain := &projections.Ask{LeastSeq: ask.LeastSeq, Uid: ask.Uid, What: &projections.Ask_Why{Why: ask.GetWhy().CloneVT()}}
+	plain.GetWhy().Thorough = false
 	a := c.Answer(ctx, plain)
-	if j := a.GetWhy().GetJob().GetJob(); a.Error != "" || !j.Waits() {
+	j := a.GetWhy().GetJob().GetJob()
+	if a.Error != "" || !j.Waits() {
 		return a
 	}
 	c.explain.Lock()
@@ -144,7 +146,7 @@ func (c *Controller) answerThoroughly(ctx context.Context, ask *projections.Ask)
 	if state == nil {
 		return a // the plain answer is better than none
 	}
-	a.GetWhy().Explanation = cycle.Explain(state, ask.GetWhy().Job, c.cfg.Clock().UnixMicro())
+	a.GetWhy().Explanation = cycle.Explain(state, j.Id, c.cfg.Clock().UnixMicro())
 	return a
 }
 

@@ -34,6 +34,9 @@ type cluster struct {
 	silent  bool
 }
 
+// testAdmin is an administrator of the clusters that tests start.
+const testAdmin = 4_242
+
 func start(t *testing.T, limits Limits) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), bus: mem.New(mem.Options{}).Connect("agent"), next: 1, batches: map[uint64]*events.IntentBatch{}, ids: map[uint64][]uint32{}}
@@ -85,6 +88,13 @@ func start(t *testing.T, limits Limits) *cluster {
 			v.Verdicts = append(v.Verdicts, k)
 		}
 		return (&projections.Answer{Seq: ask.LeastSeq, What: &projections.Answer_Verdicts{Verdicts: v}}).MarshalVT()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	stop, err = c.bus.Wire().Answer(events.SubjectAsk("config"), "q", func(context.Context, bus.Nudge) ([]byte, error) {
+		return (&projections.Answer{What: &projections.Answer_Config{Config: &projections.AnswerConfig{Config: &events.Config{AdminUids: []uint32{testAdmin}}}}}).MarshalVT()
 	})
 	if err != nil {
 		t.Fatal(err)

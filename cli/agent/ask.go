@@ -22,7 +22,7 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 	if view == "" {
 		return refuse(events.Code_UNSUPPORTED, "this agent does not know that question")
 	}
-	q.Uid = c.peer.uid // the kernel's word, whatever stood there
+	q.Uid = &c.peer.uid // the kernel's word, whatever stood there
 	if t := q.GetTest(); t != nil {
 		t.Author = c.author()
 	}
@@ -73,7 +73,7 @@ func (a *Agent) askState(ctx context.Context, view string, q *projections.Ask, l
 
 // account relays a question to the ledger.
 func (c *call) account(q *rows.Ask) *wire.Response {
-	q.Uid = c.peer.uid // the kernel's word, whatever stood there
+	q.Uid = &c.peer.uid // the kernel's word, whatever stood there
 	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
 	q.User = ""
 	if q.GetUsage() != nil {

@@ -9,7 +9,7 @@ import (
 	"stint/events"
 )
 
-// A script is handed to who submitted it and to root, to nobody else, and only by a reference that fits it.
+// A script is handed to who submitted it and to administrators, to nobody else, and only by a reference that fits it.
 func TestBlobs(t *testing.T) {
 	c := start(t, Limits{})
 	conn := c.dial()
@@ -36,8 +36,10 @@ func TestBlobs(t *testing.T) {
 	if r := ask(me+1, ref); r.Code != events.Code_ACCESS_DENIED || r.GetBlob() != nil {
 		t.Errorf("another's script: %v", r)
 	}
-	if r := ask(0, ref); string(r.GetBlob()) != "#!/bin/sh\nsecret\n" {
-		t.Errorf("root: %v", r)
+	for _, uid := range []uint32{0, testAdmin} {
+		if r := ask(uid, ref); string(r.GetBlob()) != "#!/bin/sh\nsecret\n" {
+			t.Errorf("root, or an administrator: %d: %v", uid, r)
+		}
 	}
 	other := ref.CloneVT()
 	other.Sha256 = make([]byte, 32)

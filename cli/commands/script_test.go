@@ -98,7 +98,7 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 	case *wire.Request_Hello:
 		return &wire.Response{What: &wire.Response_Welcome{Welcome: &wire.Welcome{Uid: h.caller, User: h.author().User, Host: "login"}}}
 	case *wire.Request_Ask:
-		q.Ask.Uid = h.caller
+		q.Ask.Uid = &h.caller
 		if t := q.Ask.GetTest(); t != nil {
 			return &wire.Response{What: &wire.Response_Answer{Answer: &projections.Answer{What: &projections.Answer_Test{
 				Test: cycle.Test(w.Fold, h.author(), t.GetSpec(), w.Now()),
@@ -129,7 +129,7 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 		if err := h.book.Commit(false); err != nil {
 			return &wire.Response{Error: err.Error()}
 		}
-		q.Account.Uid = h.caller
+		q.Account.Uid = &h.caller
 		return &wire.Response{What: &wire.Response_Account{Account: h.book.Answer(context.Background(), q.Account)}}
 	}
 	return &wire.Response{Error: "not known here"}

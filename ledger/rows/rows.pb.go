@@ -1487,7 +1487,7 @@ func (x *NodeEventRow) GetEndSeq() uint64 {
 type Ask struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	LeastSeq uint64                 `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the tables have reached it
-	Uid      uint32                 `protobuf:"varint,2,opt,name=uid,proto3" json:"uid,omitempty"`                           // who asks (set by the agent)
+	Uid      *uint32                `protobuf:"varint,2,opt,name=uid,proto3,oneof" json:"uid,omitempty"`                     // who asks, by the kernel's word to the agent; absent: nobody, who owns nothing
 	After    []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`                        // go on behind this: Answer.more of the answer before
 	Limit    uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                       // job records per answer; 0: as the ledger likes
 	// Types that are valid to be assigned to What:
@@ -1541,8 +1541,8 @@ func (x *Ask) GetLeastSeq() uint64 {
 }
 
 func (x *Ask) GetUid() uint32 {
-	if x != nil {
-		return x.Uid
+	if x != nil && x.Uid != nil {
+		return *x.Uid
 	}
 	return 0
 }
@@ -2927,10 +2927,10 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"reason_uid\x18\t \x01(\rR\treasonUid\x12\x1b\n" +
 	"\tstart_seq\x18\n" +
 	" \x01(\x04R\bstartSeq\x12\x17\n" +
-	"\aend_seq\x18\v \x01(\x04R\x06endSeq\"\xfc\x02\n" +
+	"\aend_seq\x18\v \x01(\x04R\x06endSeq\"\x89\x03\n" +
 	"\x03Ask\x12\x1b\n" +
-	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x14\n" +
+	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x15\n" +
+	"\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\fR\x05after\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\x12+\n" +
 	"\x04jobs\x18\x05 \x01(\v2\x15.stint.ledger.AskJobsH\x00R\x04jobs\x12.\n" +
@@ -2941,7 +2941,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\x06status\x18\t \x01(\v2\x17.stint.ledger.AskStatusH\x00R\x06status\x12\x12\n" +
 	"\x04user\x18\n" +
 	" \x01(\tR\x04userB\x06\n" +
-	"\x04what\"\xcc\x06\n" +
+	"\x04whatB\x06\n" +
+	"\x04_uid\"\xcc\x06\n" +
 	"\aAskJobs\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.stint.ledger.SelectionR\x04jobs\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +

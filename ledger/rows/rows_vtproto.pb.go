@@ -332,9 +332,12 @@ func (m *Ask) CloneVT() *Ask {
 	}
 	r := new(Ask)
 	r.LeastSeq = m.LeastSeq
-	r.Uid = m.Uid
 	r.Limit = m.Limit
 	r.User = m.User
+	if rhs := m.Uid; rhs != nil {
+		tmpVal := *rhs
+		r.Uid = &tmpVal
+	}
 	if rhs := m.After; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -1391,7 +1394,7 @@ func (this *Ask) EqualVT(that *Ask) bool {
 	if this.LeastSeq != that.LeastSeq {
 		return false
 	}
-	if this.Uid != that.Uid {
+	if p, q := this.Uid, that.Uid; (p == nil && q != nil) || (p != nil && (q == nil || *p != *q)) {
 		return false
 	}
 	if string(this.After) != string(that.After) {
@@ -3578,8 +3581,8 @@ func (m *Ask) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x1a
 	}
-	if m.Uid != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Uid))
+	if m.Uid != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.Uid))
 		i--
 		dAtA[i] = 0x10
 	}
@@ -5350,8 +5353,8 @@ func (m *Ask) SizeVT() (n int) {
 	if m.LeastSeq != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeastSeq))
 	}
-	if m.Uid != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Uid))
+	if m.Uid != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.Uid))
 	}
 	l = len(m.After)
 	if l > 0 {
@@ -9814,7 +9817,7 @@ func (m *Ask) UnmarshalVT(dAtA []byte) error {
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Uid", wireType)
 			}
-			m.Uid = 0
+			var v uint32
 			for shift := uint(0); ; shift += 7 {
 				if shift >= 64 {
 					return protohelpers.ErrIntOverflow
@@ -9824,11 +9827,12 @@ func (m *Ask) UnmarshalVT(dAtA []byte) error {
 				}
 				b := dAtA[iNdEx]
 				iNdEx++
-				m.Uid |= uint32(b&0x7F) << shift
+				v |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
 			}
+			m.Uid = &v
 		case 3:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field After", wireType)
