@@ -300,11 +300,11 @@ func (q *request) exclusive(g Given) error {
 		q.note("no security labels are configured (MCSPlugin), so --exclusive=mcs keeps nobody away")
 	case "topo":
 		if q.in.Release >= 2411 {
-			return refusal("--exclusive=topo is not supported by Stint yet; --exclusive and --exclusive=user are")
+			return refusal("--exclusive=topo is not supported: Stint keeps whole nodes for a job (--exclusive) or nodes for one user's jobs (--exclusive=user), not a block of the topology")
 		}
 		fallthrough
 	default:
-		return usage("%s is not a value for --exclusive: it stands alone, or with user", clip(g.Value))
+		return usage("%s is not a value for --exclusive: write --exclusive alone (whole nodes), --exclusive=user (nodes for one user's jobs) or --exclusive=mcs (which keeps nobody away)", clip(g.Value))
 	}
 	q.Spec.Oversubscribe = false
 	return nil

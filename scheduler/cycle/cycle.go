@@ -32,7 +32,7 @@ import (
 // version of the fold that it decides for.
 //
 // 2: submissions get the account and the QoS of their user's association, and are held to it as far as
-// AccountingStorageEnforce says.
+// AccountingStorageEnforce says. A refusal of what no node has at once says what the closest one has.
 const (
 	Decider = 2
 	Rules   = projections.Rules

@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"strings"
 
 	"stint/events"
 	"stint/events/hostlist"
@@ -134,7 +135,7 @@ func (b *Board) Lacks(q *Request, part string) string {
 	case hosts == 0 && q.Memory == MemoryPerCPU && b.memory && q.MemoryMiB*int64(max(q.CPUsPerTask, q.MinCPUs)) > m.mem:
 		return fmt.Sprintf("it asks for %d MiB for each of %d CPUs on one node, the most in partition %s is %d MiB", q.MemoryMiB, max(q.CPUsPerTask, q.MinCPUs), part, m.mem)
 	case hosts == 0:
-		return fmt.Sprintf("no node of partition %s has all it asks for at once", part)
+		return fmt.Sprintf("no node of partition %s has all it asks for at once: %s", part, b.closest(q, p))
 	case q.MinNodes > p.limit:
 		return fmt.Sprintf("it asks for %d nodes, partition %s gives a job %d at most", q.MinNodes, part, p.limit)
 	case q.MaxNodes < int(p.def.GetMinNodes()):
@@ -149,17 +150,79 @@ func (b *Board) Lacks(q *Request, part string) string {
 	return fmt.Sprintf("the nodes of partition %s do not have it together", part)
 }
 
+// closest says what a request needs on a node, and what the node of a partition offers that has most of it.
+func (b *Board) closest(q *Request, p *partition) string {
+	type figure struct {
+		what string
+		need int64
+		has  func(*node) int64
+	}
+	figures := []figure{{"CPUs", int64(q.cpusOfOne()), func(n *node) int64 { return int64(n.cpus) }}}
+	if need := q.memoryOfOne(); need > 0 && b.memory {
+		figures = append(figures, figure{"MiB", need, func(n *node) int64 { return n.mem }})
+	}
+	for i := range q.Gres {
+		g := &q.Gres[i]
+		figures = append(figures, figure{g.label(), int64(g.least()), func(n *node) (has int64) {
+			for k := range n.gres {
+				if g.matches(&n.gres[k]) {
+					has += int64(n.gres[k].count)
+				}
+			}
+			return has
+		}})
+	}
+	var best *node
+	most := -1
+	for _, i := range p.nodes {
+		n := &b.nodes[i]
+		if !q.featured(n) || !q.suits(n) {
+			continue
+		}
+		met := 0
+		for _, f := range figures {
+			if f.has(n) >= f.need {
+				met++
+			}
+		}
+		if met > most {
+			best, most = n, met
+		}
+	}
+	if best == nil {
+		return "none is built as it asks"
+	}
+	var needs, has []string
+	for _, f := range figures {
+		needs = append(needs, fmt.Sprintf("%d %s", f.need, f.what))
+		has = append(has, fmt.Sprintf("%d %s", f.has(best), f.what))
+	}
+	return fmt.Sprintf("it needs %s on one node, and %s, which comes closest, has %s", listed(needs), best.name, listed(has))
+}
+
+// listed joins words as people do.
+func listed(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+	}
+	return strings.Join(words, "")
+}
+
+// label is a kind of device as it is asked for: gpu, gpu:a100.
+func (g *GresRequest) label() string {
+	if g.Type != "" {
+		return g.Name + ":" + g.Type
+	}
+	return g.Name
+}
+
 func (q *Request) gresText() string {
 	text := ""
 	for i := range q.Gres {
 		if i > 0 {
 			text += " and "
 		}
-		name := q.Gres[i].Name
-		if q.Gres[i].Type != "" {
-			name += ":" + q.Gres[i].Type
-		}
-		text += fmt.Sprintf("%d %s", q.Gres[i].least(), name)
+		text += fmt.Sprintf("%d %s", q.Gres[i].least(), q.Gres[i].label())
 	}
 	return text
 }
@@ -271,10 +334,6 @@ func (b *Board) Blockers(q *Request, part string) []*projections.Blocker {
 	}
 	for k := range q.Gres {
 		g := &q.Gres[k]
-		name := g.Name
-		if g.Type != "" {
-			name += ":" + g.Type
-		}
 		need := g.PerJob
 		if need == 0 {
 			need = g.on(tasks, 0)
@@ -282,7 +341,7 @@ func (b *Board) Blockers(q *Request, part string) []*projections.Blocker {
 				need = g.PerNode * q.MinNodes
 			}
 		}
-		short("free "+name, uint64(devices[k]), uint64(need))
+		short("free "+g.label(), uint64(devices[k]), uint64(need))
 	}
 	if len(out) == 0 {
 		// Enough in sum, but not together on single nodes.
