@@ -100,19 +100,6 @@ func dirOf(c *cli.Context) (site.Dir, error) {
 	return site.Dir(abs), nil
 }
 
-// homeOf is dirOf for commands that make a cluster rather than speak to one.
-func homeOf(c *cli.Context) (site.Dir, error) {
-	dir := c.String("dir")
-	if dir == "" {
-		dir = wire.HomeDir()
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return site.Dir(abs), nil
-}
-
 // dial connects to the agent of a cluster. What is to be known while an answer is slow to come goes to stderr.
 func dial(dir site.Dir) (*wire.Conn, error) {
 	conn, err := wire.Dial(string(dir))

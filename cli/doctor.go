@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -195,19 +194,12 @@ func checkLimits(d *diagnosis, _ site.Dir) {
 }
 
 func checkDisk(d *diagnosis, dir site.Dir) {
-	at := string(dir)
-	for {
-		if _, err := os.Stat(at); err == nil || at == "/" {
-			break
-		}
-		at = filepath.Dir(at)
-	}
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(at, &st); err != nil {
-		d.add("warning", "disk", "", "%s: %v", at, err)
+	at, bytes, err := freeAt(string(dir))
+	if err != nil {
+		d.add("warning", "disk", "", "%v", err)
 		return
 	}
-	free := st.Bavail * uint64(st.Bsize) >> 20
+	free := bytes >> 20
 	switch {
 	case free < 256:
 		d.add("broken", "disk", "make room, or move the cluster with --dir", "%s has %d MiB left; the log needs room", at, free)

@@ -32,7 +32,7 @@ func downCommand() *cli.Command {
 }
 
 func down(c *cli.Context) error {
-	dir, err := homeOf(c)
+	dir, err := ownHomeOf(c)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,15 @@ func down(c *cli.Context) error {
 			left = stopSupervisors(dir, cluster, kill)
 		}
 		if left > 0 {
-			fmt.Fprintf(c.App.Writer, "No cluster runs from %s, but jobs of an earlier one go on under %s.\n", dir, count(left, "supervisor"))
-			return nil
+			text := fmt.Sprintf("no cluster runs from %s, but jobs of an earlier one go on under %s", dir, count(left, "supervisor"))
+			switch {
+			case keep:
+				fmt.Fprintf(c.App.Writer, "N%s; the next `stint up` finds them.\n", text[1:])
+				return nil
+			case kill:
+				return fmt.Errorf("%s and could not be ended: the logs are in %s", text, dir.Logs())
+			}
+			return fmt.Errorf("%s: `stint down --kill` ends them, `stint up` takes them up again", text)
 		}
 		fmt.Fprintf(c.App.Writer, "No cluster runs from %s.\n", dir)
 		return nil

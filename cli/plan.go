@@ -42,7 +42,7 @@ func planConfiguration(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return errors.New("plan takes one file")
 	}
-	dir, err := homeOf(c)
+	dir, err := ownHomeOf(c)
 	if err != nil {
 		return err
 	}

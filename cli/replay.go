@@ -36,7 +36,7 @@ func replayCommand() *cli.Command {
 }
 
 func replayLog(c *cli.Context) error {
-	dir, err := homeOf(c)
+	dir, err := ownHomeOf(c)
 	if err != nil {
 		return err
 	}

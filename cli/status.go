@@ -2,7 +2,9 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -54,6 +56,8 @@ type status struct {
 	Agent     *agentStatus    `json:"agent,omitempty"`
 	State     *stateStatus    `json:"controller,omitempty"`
 	Ledger    *ledgerStatus   `json:"ledger,omitempty"`
+
+	foreign bool // the folder's files are not for whoever asks
 }
 
 type agentStatus struct {
@@ -92,8 +96,14 @@ type ledgerStatus struct {
 func lookAt(dir site.Dir) *status {
 	s := &status{Dir: string(dir), Trouble: []string{}}
 	trouble := func(format string, args ...any) { s.Trouble = append(s.Trouble, fmt.Sprintf(format, args...)) }
-	if c, err := dir.Load(); err == nil {
+	c, err := dir.Load()
+	switch {
+	case err == nil:
 		s.Cluster = c.Name
+	case errors.Is(err, fs.ErrPermission): // another user's: what there is to know, its agent tells
+		s.foreign = true
+	case !errors.Is(err, fs.ErrNotExist):
+		trouble("%v", err)
 	}
 	if p, err := dir.LoadProcesses(); err == nil {
 		s.Processes = p
@@ -115,6 +125,11 @@ func lookAt(dir site.Dir) *status {
 	if !s.Agent.BusUp {
 		trouble("the agent has no connection to the bus")
 		return s
+	}
+	if s.Cluster == "" {
+		if a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
+			s.Cluster = a.GetConfig().GetConfig().GetCluster()
+		}
 	}
 	a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Status{Status: &projections.AskStatus{}}})
 	if err != nil {
@@ -154,9 +169,14 @@ func lookAt(dir site.Dir) *status {
 
 func (s *status) text() string {
 	var b strings.Builder
-	if s.Cluster == "" {
-		fmt.Fprintf(&b, "There is no cluster in %s.\n", s.Dir)
-	} else {
+	switch {
+	case s.Cluster == "" && s.foreign:
+		fmt.Fprintf(&b, "What is in %s is another user's, and no agent there serves you.\n", s.Dir)
+	case s.Cluster == "" && s.Agent == nil:
+		fmt.Fprintf(&b, "There is no cluster in %s; `stint up` makes one.\n", s.Dir)
+	case s.Cluster == "":
+		fmt.Fprintf(&b, "Cluster in %s\n", s.Dir)
+	default:
 		fmt.Fprintf(&b, "Cluster %s in %s\n", s.Cluster, s.Dir)
 	}
 	if p := s.Processes; p != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,8 +57,11 @@ func up(c *cli.Context) error {
 	if c.NArg() > 0 {
 		return fmt.Errorf("up takes no argument %q", c.Args().First())
 	}
-	dir, err := homeOf(c)
+	dir, err := ownHomeOf(c)
 	if err != nil {
+		return err
+	}
+	if err := startable(dir); err != nil {
 		return err
 	}
 	if c.Bool("detach") {
@@ -393,71 +397,6 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// supervisorPid returns the process of the supervisor that answers on a socket, 0 if none does.
-func supervisorPid(socket string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	c, err := supervisor.Dial(ctx, socket)
-	if err != nil {
-		return 0
-	}
-	defer c.Close()
-	l, err := c.List(ctx)
-	if err != nil {
-		return 0
-	}
-	return int(l.Pid)
-}
-
-// adopt looks for the supervisor that an earlier run left alive. One of another version becomes this program in place: it
-// stays the same process, and its steps stay its children.
-func (u *upper) adopt(node, socket string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c, err := supervisor.Dial(ctx, socket)
-	if err != nil {
-		return 0
-	}
-	defer c.Close()
-	l, err := c.List(ctx)
-	if err != nil {
-		return 0
-	}
-	if l.Version == Build() {
-		return int(l.Pid)
-	}
-	self, err := os.Executable()
-	if err == nil {
-		err = c.Upgrade(ctx, self)
-	}
-	if err == nil {
-		err = poll(ctx, func() error {
-			if supervisorPid(socket) != int(l.Pid) {
-				return errors.New("it does not answer again")
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		u.log.Error("a supervisor could not be upgraded in place, and goes on as it was", "node", node, "version", l.Version, "error", err)
-	} else {
-		u.log.Info("a supervisor was upgraded in place", "node", node, "pid", l.Pid, "from", l.Version, "to", Build())
-	}
-	return int(l.Pid)
-}
-
-// stopSupervisor asks the supervisor on a socket to end. One that has steps refuses, by the mode that `down` uses.
-func stopSupervisor(socket string, mode supervisor.StopMode) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c, err := supervisor.Dial(ctx, socket)
-	if err != nil {
-		return nil // nobody there
-	}
-	defer c.Close()
-	return c.Stop(ctx, mode)
-}
-
 // detach runs `stint up` in the background and waits until it is ready.
 func detach(c *cli.Context, dir site.Dir) error {
 	self, err := os.Executable()
@@ -520,7 +459,7 @@ func detach(c *cli.Context, dir site.Dir) error {
 	}
 	select {
 	case <-exited:
-		return fmt.Errorf("the cluster did not start:\n%s", tail(dir.Log("up"), begin))
+		return fmt.Errorf("the cluster did not start:\n%s", strings.TrimSpace(tail(dir.Log("up"), begin)))
 	case <-time.After(time.Second):
 		return fmt.Errorf("the cluster was not ready within %s; it goes on trying, see %s and `stint status`", c.Duration("wait"), dir.Log("up"))
 	}

@@ -121,6 +121,9 @@ func (d Dir) SaveProcesses(p *Processes) error { return d.write("up.json", p) }
 
 // LoadProcesses reads up.json; nil if `stint up` does not run here.
 func (d Dir) LoadProcesses() (*Processes, error) {
+	if _, err := os.Lstat(d.path("up.lock")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // and none is made by looking
+	}
 	lock, err := d.Lock()
 	if err == nil {
 		lock.Close() // nobody has it: what is written there is of the past
