@@ -205,20 +205,20 @@ const (
 	NodeOrder_NODE_UNDRAIN    NodeOrder = 4
 	NodeOrder_NODE_FAIL_ORDER NodeOrder = 5
 	NodeOrder_NODE_IDLE       NodeOrder = 6
-	NodeOrder_NODE_FUTURE     NodeOrder = 7
+	NodeOrder_NODE_FUTURE     NodeOrder = 17
 )
 
 // Enum value maps for NodeOrder.
 var (
 	NodeOrder_name = map[int32]string{
-		0: "NODE_KEEP",
-		1: "NODE_DRAIN",
-		2: "NODE_DOWN",
-		3: "NODE_RESUME",
-		4: "NODE_UNDRAIN",
-		5: "NODE_FAIL_ORDER",
-		6: "NODE_IDLE",
-		7: "NODE_FUTURE",
+		0:  "NODE_KEEP",
+		1:  "NODE_DRAIN",
+		2:  "NODE_DOWN",
+		3:  "NODE_RESUME",
+		4:  "NODE_UNDRAIN",
+		5:  "NODE_FAIL_ORDER",
+		6:  "NODE_IDLE",
+		17: "NODE_FUTURE",
 	}
 	NodeOrder_value = map[string]int32{
 		"NODE_KEEP":       0,
@@ -228,7 +228,7 @@ var (
 		"NODE_UNDRAIN":    4,
 		"NODE_FAIL_ORDER": 5,
 		"NODE_IDLE":       6,
-		"NODE_FUTURE":     7,
+		"NODE_FUTURE":     17,
 	}
 )
 
@@ -10776,7 +10776,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\fNODE_UNDRAIN\x10\x04\x12\x13\n" +
 	"\x0fNODE_FAIL_ORDER\x10\x05\x12\r\n" +
 	"\tNODE_IDLE\x10\x06\x12\x0f\n" +
-	"\vNODE_FUTURE\x10\a*V\n" +
+	"\vNODE_FUTURE\x10\x11*V\n" +
 	"\n" +
 	"PolicyDeed\x12\x12\n" +
 	"\x0ePOLICY_NOTHING\x10\x00\x12\x0e\n" +

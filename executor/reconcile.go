@@ -248,7 +248,7 @@ func (e *executor) steer(job *projections.Job, st *step) []func(context.Context)
 		if o.GetNumber() <= st.signal {
 			continue
 		}
-		v := &supervisor.Signal{Job: uint64(run.job), Run: run.run, Signal: o.GetSignal(), Which: supervisor.Which_STEPS_ONLY, Number: o.GetNumber()}
+		v := &supervisor.Signal{Job: uint64(run.job), Run: run.run, Signal: o.GetSignal(), Which: supervisor.Which_STEPS_ONLY, Number: o.GetNumber(), Text: o.GetText()}
 		switch {
 		case o.GetHasStep():
 			n := o.GetStep()

@@ -53,7 +53,6 @@ func (j *Job) copy() *Job {
 		FinishedUs:       j.FinishedUs,
 		UnfitRuns:        j.UnfitRuns,
 		SpecialExit:      j.SpecialExit,
-		SuspendedAtUs:    j.SuspendedAtUs,
 	}
 }
 

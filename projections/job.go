@@ -2,6 +2,7 @@ package projections
 
 import (
 	"math"
+	"strings"
 
 	"stint/events"
 )
@@ -221,9 +222,17 @@ func (j *Job) marks() uint8 {
 	return m
 }
 
+// Features are the features of the node that count now: those that are active, if an administrator chose among them.
+func (n *Node) Features() []string {
+	if n.GetHasActive() {
+		return strings.FieldsFunc(n.GetActiveFeatures(), func(r rune) bool { return r == ',' })
+	}
+	return n.GetDef().GetFeatures()
+}
+
 // Usable says whether a node may be given to jobs: up, and nothing against it.
 func (n *Node) Usable() bool {
-	return n.GetUp() && !n.GetDown() && !n.GetDrain() && !n.GetFail() && !n.GetInvalid() && !n.GetRemoved()
+	return n.GetUp() && !n.GetFuture() && !n.GetDown() && !n.GetDrain() && !n.GetFail() && !n.GetInvalid() && !n.GetRemoved()
 }
 
 // CPUs is how many CPUs of the node jobs may have, numbered from 0: as configured, less the cores kept for the system, which

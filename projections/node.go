@@ -422,7 +422,10 @@ func (c *Cluster) nodeChanged(f *events.NodeChanged) string {
 	case events.NodeOrder_NODE_UNDRAIN:
 		next.Drain = false
 	case events.NodeOrder_NODE_RESUME, events.NodeOrder_NODE_IDLE:
+		next.Future = false
 		next.Drain, next.Down, next.Lost, next.Fail = false, false, false, false
+	case events.NodeOrder_NODE_FUTURE:
+		next.Future, next.Drain, next.Down, next.Lost, next.Fail = true, false, false, false, false
 	case events.NodeOrder_NODE_KEEP:
 	default:
 		return voidNodeState
@@ -436,15 +439,29 @@ func (c *Cluster) nodeChanged(f *events.NodeChanged) string {
 		next.Reason, next.ReasonUid, next.ReasonUs = "", 0, 0
 	}
 	if u := f.GetChange(); u != nil {
-		set(&next.Comment, u.Comment)
-		if u.Features != nil || u.Weight != nil {
-			next.Def = n.Def.CloneVT()
-			set(&next.Def.Weight, u.Weight)
-			if u.Features != nil {
-				next.Def.Features = strings.FieldsFunc(*u.Features, func(r rune) bool { return r == ',' })
-			}
-		}
+		next.described(n, u)
 	}
 	c.putNode(n, next)
 	return ""
+}
+
+// described takes over what an administrator says of a node besides its state.
+func (n *Node) described(before *Node, u *events.UpdateNode) {
+	set(&n.Comment, u.Comment)
+	set(&n.Extra, u.Extra)
+	set(&n.InstanceId, u.InstanceId)
+	set(&n.InstanceType, u.InstanceType)
+	if u.ActiveFeatures != nil {
+		n.ActiveFeatures, n.HasActive = *u.ActiveFeatures, true
+	}
+	if u.Features == nil && u.Weight == nil && u.Address == nil && u.HostName == nil {
+		return
+	}
+	n.Def = before.Def.CloneVT()
+	set(&n.Def.Weight, u.Weight)
+	set(&n.Def.Addresses, u.Address)
+	set(&n.Def.HostNames, u.HostName)
+	if u.Features != nil {
+		n.Def.Features = strings.FieldsFunc(*u.Features, func(r rune) bool { return r == ',' })
+	}
 }

@@ -93,7 +93,7 @@ func (c *Cluster) held(f *events.Held) string {
 // released: a held job may start again.
 func (c *Cluster) released(f *events.Released) string {
 	return c.waiters(f.GetJob(), f.GetTasks(), f.GetHasTasks(), func(j *Job) {
-		j.Hold, j.Priority, j.Reason, j.ReasonText = events.HoldKind_NOT_HELD, f.GetPriority(), events.Reason_NONE, ""
+		j.Hold, j.Priority, j.Reason, j.ReasonText, j.SpecialExit = events.HoldKind_NOT_HELD, f.GetPriority(), events.Reason_NONE, "", false
 		j.UnfitRuns = 0
 		c.reckon(j, c.now)
 	})
@@ -201,6 +201,8 @@ func (c *Cluster) change(j *Job, u *events.UpdateJob) {
 	set(&spec.Nice, u.Nice)
 	set(&spec.Wckey, u.Wckey)
 	set(&spec.MailUser, u.MailUser)
+	set(&spec.MailTypes, u.MailTypes)
+	set(&spec.Extra, u.Extra)
 	set(&spec.DeadlineUs, u.DeadlineUs)
 	if u.Requeue != nil {
 		spec.Requeue = events.Choice_CHOICE_NO
@@ -231,6 +233,25 @@ func (c *Cluster) change(j *Job, u *events.UpdateJob) {
 	set(&spec.MinNodes, u.MinNodes)
 	set(&spec.MaxNodes, u.MaxNodes)
 	set(&spec.Tasks, u.Tasks)
+	for _, f := range []struct{ to, from *uint32 }{
+		{&spec.CpusPerTask, u.CpusPerTask}, {&spec.MinCpusPerNode, u.MinCpusPerNode}, {&spec.TasksPerNode, u.TasksPerNode}, {&spec.TimeMinS, u.TimeMinS},
+		{&spec.SocketsPerNode, u.SocketsPerNode}, {&spec.CoresPerSocket, u.CoresPerSocket}, {&spec.ThreadsPerCore, u.ThreadsPerCore},
+	} {
+		set(f.to, f.from)
+	}
+	if u.GetSetGres() {
+		spec.Gres = u.GetGres()
+	}
+	set(&spec.TmpDiskMib, u.TmpDiskMib)
+	set(&spec.Licenses, u.Licenses)
+	set(&spec.Reservation, u.Reservation)
+	set(&spec.Contiguous, u.Contiguous)
+	set(&spec.Exclusive, u.Exclusive)
+	set(&spec.WorkDir, u.WorkDir)
+	set(&spec.Switches, u.Switches)
+	if u.GetResetAccrue() {
+		j.AccrueUs = c.now
+	}
 	set(&spec.StdIn, u.StdIn)
 	set(&spec.StdOut, u.StdOut)
 	set(&spec.StdErr, u.StdErr)

@@ -212,6 +212,8 @@ func (n *Node) trouble() string {
 	switch {
 	case n.Removed:
 		return "no longer configured"
+	case n.Future:
+		return "set aside for the future"
 	case n.Lost:
 		return "lost"
 	case n.Down:

@@ -82,7 +82,7 @@ func (c *Cluster) stopping(f *events.Stopping) string {
 	}
 	next := j.copy()
 	next.Completing = true
-	next.Stop = &Stop{Cause: f.GetCause(), ByUid: f.GetByUid(), AtUs: at, KillAfterS: f.GetKillAfterS(), HoldAfter: f.GetHoldAfter(), Text: f.GetText(),
+	next.Stop = &Stop{Cause: f.GetCause(), ByUid: f.GetByUid(), AtUs: at, KillAfterS: f.GetKillAfterS(), HoldAfter: f.GetHoldAfter(), SpecialAfter: f.GetSpecialAfter(), Text: f.GetText(),
 		ExitCode: f.GetExitCode(), ExitSignal: f.GetExitSignal()}
 	if f.GetCause() == events.StopCause_STOP_CANCEL {
 		next.WasCancelled, next.CancelledBy = true, f.GetByUid()
@@ -92,18 +92,31 @@ func (c *Cluster) stopping(f *events.Stopping) string {
 }
 
 func (c *Cluster) signalled(f *events.Signalled) string {
-	j, void := c.runOf(f.GetJob(), f.GetRun())
+	return c.ordered(f.GetJob(), f.GetRun(), &SignalOrder{
+		Signal: f.GetSignal(), BatchOnly: f.GetBatchOnly(), Full: f.GetFull(), Step: f.GetStep(), HasStep: f.GetHasStep(),
+	})
+}
+
+// notified: the run is told something, in the same line of orders as signals.
+func (c *Cluster) notified(f *events.Notified) string {
+	if f.GetText() == "" {
+		return voidNothingWanted
+	}
+	return c.ordered(f.GetJob(), f.GetRun(), &SignalOrder{BatchOnly: true, Text: f.GetText()})
+}
+
+// ordered puts an order at the end of those that a live run is to be given, each once.
+func (c *Cluster) ordered(job, run uint32, o *SignalOrder) string {
+	j, void := c.runOf(job, run)
 	if void != "" {
 		return void
 	}
-	number := uint32(1)
+	o.Number = 1
 	if n := len(j.Signals); n > 0 {
-		number = j.Signals[n-1].Number + 1
+		o.Number = j.Signals[n-1].Number + 1
 	}
 	next := j.copy()
-	next.Signals = append(slices.Clone(j.Signals[max(0, len(j.Signals)-maxSignals+1):]), &SignalOrder{
-		Number: number, Signal: f.GetSignal(), BatchOnly: f.GetBatchOnly(), Full: f.GetFull(), Step: f.GetStep(), HasStep: f.GetHasStep(),
-	})
+	next.Signals = append(slices.Clone(j.Signals[max(0, len(j.Signals)-maxSignals+1):]), o)
 	c.putJob(j, next)
 	return ""
 }
@@ -240,7 +253,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	}
 	next := j.copy()
 	next.State, next.Completing, next.Restarts = events.JobState_PENDING, false, j.Restarts+1
-	next.BeginUs, next.Hold, next.Priority = f.GetBeginUs(), f.GetHold(), f.GetPriority()
+	next.BeginUs, next.Hold, next.Priority, next.SpecialExit = f.GetBeginUs(), f.GetHold(), f.GetPriority(), f.GetSpecial()
 	next.Reason, next.ReasonText, next.UnfitRuns = f.GetReason(), "", 0
 	if n := j.UnfitNode(); n != nil {
 		next.UnfitRuns = j.UnfitRuns + 1

@@ -93,6 +93,12 @@ func (c *Cluster) schedFact(f *events.Fact) (void string) {
 		return c.resumed(k.Resumed)
 	case *events.Fact_NodeReturned:
 		return c.nodeReturned(k.NodeReturned)
+	case *events.Fact_PartitionChanged:
+		return c.partitionChanged(k.PartitionChanged)
+	case *events.Fact_Notified:
+		return c.notified(k.Notified)
+	case *events.Fact_ConfigSet:
+		return c.configSet(k.ConfigSet)
 	case *events.Fact_Administered:
 		return c.administered(k.Administered)
 	}

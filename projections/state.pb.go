@@ -122,11 +122,10 @@ type Job struct {
 	EndCause         events.EndCause        `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
 	PlacedUs         int64                  `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
 	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
-	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`               // runs in a row that a node could not start by its own fault; a release begins anew
-	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"`    // of the current or last run, where the job had a choice
-	SpecialExit      bool                   `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`         // requeued in held state as a special exit
-	SuspendedAtUs    int64                  `protobuf:"varint,51,opt,name=suspended_at_us,json=suspendedAtUs,proto3" json:"suspended_at_us,omitempty"` // when it was last suspended or resumed (as show job has it)
-	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`            // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
+	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
+	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
+	SpecialExit      bool                   `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`      // requeued in held state as a special exit
+	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -488,13 +487,6 @@ func (x *Job) GetSpecialExit() bool {
 		return x.SpecialExit
 	}
 	return false
-}
-
-func (x *Job) GetSuspendedAtUs() int64 {
-	if x != nil {
-		return x.SuspendedAtUs
-	}
-	return 0
 }
 
 func (x *Job) GetFinishedUs() int64 {
@@ -3034,7 +3026,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xd4\r\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xac\r\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3097,8 +3089,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\n" +
 	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12%\n" +
 	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12!\n" +
-	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12&\n" +
-	"\x0fsuspended_at_us\x183 \x01(\x03R\rsuspendedAtUs\x12\x1f\n" +
+	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +

@@ -68,7 +68,6 @@ func (m *Job) CloneVT() *Job {
 	r.UnfitRuns = m.UnfitRuns
 	r.LicensesAlloc = m.LicensesAlloc
 	r.SpecialExit = m.SpecialExit
-	r.SuspendedAtUs = m.SuspendedAtUs
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -1089,9 +1088,6 @@ func (this *Job) EqualVT(that *Job) bool {
 		return false
 	}
 	if this.SpecialExit != that.SpecialExit {
-		return false
-	}
-	if this.SuspendedAtUs != that.SuspendedAtUs {
 		return false
 	}
 	if this.LicensesAlloc != that.LicensesAlloc {
@@ -2544,13 +2540,6 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x3
 		i--
 		dAtA[i] = 0xe2
-	}
-	if m.SuspendedAtUs != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SuspendedAtUs))
-		i--
-		dAtA[i] = 0x3
-		i--
-		dAtA[i] = 0x98
 	}
 	if m.SpecialExit {
 		i--
@@ -5509,9 +5498,6 @@ func (m *Job) SizeVT() (n int) {
 	if m.SpecialExit {
 		n += 3
 	}
-	if m.SuspendedAtUs != 0 {
-		n += 2 + protohelpers.SizeOfVarint(uint64(m.SuspendedAtUs))
-	}
 	l = len(m.LicensesAlloc)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
@@ -7687,25 +7673,6 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.SpecialExit = bool(v != 0)
-		case 51:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field SuspendedAtUs", wireType)
-			}
-			m.SuspendedAtUs = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.SuspendedAtUs |= int64(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
 		case 60:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field LicensesAlloc", wireType)

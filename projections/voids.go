@@ -31,6 +31,7 @@ const (
 	voidNoNode        = "message or fact about a node that is not configured"
 	voidNodeState     = "fact that the node's state does not allow"
 	voidConfig        = "configuration that does not expand"
+	voidPartition     = "partition that is there already, or is not there"
 	voidZombie        = "message of an executor that is not the node's latest"
 	voidNodeNumber    = "node message that was told before"
 	voidBoot          = "message of another boot of the node"

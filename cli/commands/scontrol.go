@@ -60,13 +60,29 @@ func scontrol(args []string, w *World) int {
 		return act(s, w, events.Verb_RESUME, func(t []*events.Target) body { return &events.Select{Targets: t} })
 	case "requeue":
 		return act(s, w, events.Verb_REQUEUE, func(t []*events.Target) body {
-			return &events.Requeue{Targets: t, Hold: s.Hold, Incomplete: s.Undone}
+			return &events.Requeue{Targets: t, Hold: s.Hold, Incomplete: s.Undone, Special: s.Special}
 		})
 	case "update":
-		if s.Node != nil {
+		switch {
+		case s.Node != nil:
 			return send(s, w, events.Verb_UPDATE_NODE, s.Node)
+		case s.Entity == "partition":
+			return partition(s, w)
 		}
 		return act(s, w, events.Verb_UPDATE_JOB, func(t []*events.Target) body { s.Job.Targets = t; return s.Job })
+	case "create", "delete":
+		return partition(s, w)
+	case "notify":
+		return act(s, w, events.Verb_NOTIFY, func(t []*events.Target) body { return &events.Notify{Targets: t, Text: s.Text} })
+	case "top":
+		return act(s, w, events.Verb_TOP, func(t []*events.Target) body { return &events.Select{Targets: t} })
+	case "cluster":
+		return 0 // whether it is this one has been looked at
+	case "errnumstr":
+		fmt.Fprintln(w.Stdout, errorText(s.Number))
+		return 0
+	case "listpids", "listjobs", "liststeps", "pidinfo":
+		return processes(s, w)
 	case "ping":
 		return ping(w)
 	case "wait_job":
@@ -76,6 +92,9 @@ func scontrol(args []string, w *World) int {
 	case "reconfigure":
 		return reconfigure(s, w)
 	case "write":
+		if s.Entity == "config" {
+			return writeConfig(s, w)
+		}
 		return writeScript(s, w)
 	}
 	return w.complain("scontrol", fmt.Errorf("scontrol %s is not supported by Stint yet", s.Verb))
@@ -87,7 +106,7 @@ type body interface{ MarshalVT() ([]byte, error) }
 func act(s *slurm.Scontrol, w *World, verb events.Verb, make func([]*events.Target) body) int {
 	targets := s.Targets
 	if len(s.JobNames) > 0 {
-		more, err := named(s.JobNames, w)
+		more, err := named(s.JobNames, s.Users, w)
 		if err != nil {
 			return w.complain("scontrol", err)
 		}
@@ -101,9 +120,12 @@ func act(s *slurm.Scontrol, w *World, verb events.Verb, make func([]*events.Targ
 }
 
 // named finds the caller's jobs of the given names; root means everybody's.
-func named(names []string, w *World) ([]*events.Target, error) {
+func named(names, users []string, w *World) ([]*events.Target, error) {
 	ask := &projections.AskJobs{Names: names, Slim: true}
-	if w.Uid != 0 {
+	switch {
+	case len(users) > 0:
+		ask.Users = w.names("scontrol", users)
+	case w.Uid != 0:
 		ask.Users = []string{w.user()}
 	}
 	a, err := w.jobs("scontrol", ask)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"stint/cli/slurm"
@@ -38,6 +39,8 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 		return w.unmet("sinfo", err)
 	}
 	answer := a.GetNodes()
+	// What is set aside for the future is not there.
+	answer.Nodes = slices.DeleteFunc(answer.Nodes, func(n *projections.Node) bool { return n.GetFuture() })
 	cluster := answer.GetConfig().GetCluster()
 	if err := w.other(q.Clusters, cluster); err != nil {
 		return w.complain("sinfo", err)

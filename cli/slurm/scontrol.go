@@ -43,11 +43,19 @@ type Scontrol struct {
 	IDs      []string
 	JobNames []string // hold jobname=…: jobs of these names, to be found first
 
-	Targets []*events.Target   // of hold, release, requeue, suspend, resume, wait_job
-	Hold    bool               // requeuehold
-	Undone  bool               // requeue Incomplete
-	Job     *events.UpdateJob  // update JobId=…, without its targets where JobNames are given
-	Node    *events.UpdateNode // update NodeName=…
+	Targets []*events.Target // of hold, release, requeue, suspend, resume, wait_job
+	Hold    bool             // requeuehold
+	Undone  bool             // requeue Incomplete
+	Special bool             // requeuehold State=SpecialExit
+	Users   []string         // whose jobs JobNames mean; empty: the caller's, or for root everybody's
+
+	Name    string              // of the partition to create, update or delete
+	Act     events.PartitionAct // what is done to it
+	Changes []Change            // of create and update of a partition
+	Text    string              // notify: the message
+	Number  int64               // errnumstr
+	Job     *events.UpdateJob   // update JobId=…, without its targets where JobNames are given
+	Node    *events.UpdateNode  // update NodeName=…
 
 	All, Hide, OneLine, Quiet bool
 	Details, Verbose          int
@@ -77,9 +85,22 @@ var scontrolVerbs = []struct {
 }{
 	{"show", true}, {"hold", true}, {"holdu", true}, {"uhold", true}, {"release", true}, {"requeue", true}, {"requeuehold", true}, {"suspend", true}, {"resume", true},
 	{"update", true}, {"ping", true}, {"version", true}, {"completing", true}, {"reconfigure", true}, {"wait_job", true}, {"write", true}, {"help", true},
-	{"abort", false}, {"cancel_reboot", false}, {"cluster", false}, {"create", false}, {"delete", false}, {"errnumstr", false}, {"fsdampeningfactor", false},
-	{"getaddrs", false}, {"getent", false}, {"listjobs", false}, {"listpids", false}, {"liststeps", false}, {"notify", false}, {"pidinfo", false}, {"power", false},
-	{"reboot", false}, {"schedloglevel", false}, {"setdebug", false}, {"setdebugflags", false}, {"shutdown", false}, {"takeover", false}, {"token", false}, {"top", false},
+	{"abort", false}, {"cancel_reboot", false}, {"cluster", true}, {"create", true}, {"delete", true}, {"errnumstr", true}, {"fsdampeningfactor", false},
+	{"getaddrs", false}, {"getent", false}, {"listjobs", true}, {"listpids", true}, {"liststeps", true}, {"notify", true}, {"pidinfo", true}, {"power", false},
+	{"reboot", false}, {"schedloglevel", false}, {"setdebug", false}, {"setdebugflags", false}, {"shutdown", false}, {"takeover", false}, {"token", false}, {"top", true},
+}
+
+// scontrolMeaningless says why a command has no meaning here.
+var scontrolMeaningless = map[string]string{
+	"abort":             "it would end the controller with a core file; `stint down` ends the cluster",
+	"shutdown":          "`stint down` ends the cluster, and says which jobs would be lost",
+	"takeover":          "every controller that follows the log can lead, and takes over by itself when the leader is gone",
+	"reboot":            "RebootProgram isn't defined: no node is rebooted from here",
+	"cancel_reboot":     "no node waits for a reboot: none is rebooted from here",
+	"power":             "no node is powered from here (no SuspendProgram or ResumeProgram is run)",
+	"fsdampeningfactor": "fairshare has no damping here",
+	"schedloglevel":     "there is no log of the scheduler apart: `stint events` tells what it decided and why",
+	"token":             "no tokens are given out: callers are known by the kernel's word (AuthAltTypes is not set)",
 }
 
 // scontrolEntities are what show can show.
@@ -119,6 +140,8 @@ func ReadScontrol(in Input) (*Scontrol, error) {
 		return s, s.update(args, in)
 	case "hold", "uhold", "release", "suspend", "resume", "requeue", "requeuehold", "wait_job":
 		return s, s.select_(args)
+	case "top", "notify", "errnumstr", "create", "delete", "cluster", "listpids", "listjobs", "liststeps", "pidinfo":
+		return s, s.more(args)
 	case "write":
 		return s, s.write(args)
 	case "help":
@@ -157,6 +180,9 @@ func (s *Scontrol) verb(word string) error {
 	}
 	for _, v := range scontrolVerbs {
 		if v.word == found[0] && !v.built {
+			if why := scontrolMeaningless[v.word]; why != "" {
+				return refusal("scontrol %s: %s", v.word, why)
+			}
 			return refusal("scontrol %s is not supported by Stint yet", v.word)
 		}
 	}
@@ -261,7 +287,11 @@ func (s *Scontrol) select_(args []string) error {
 		case named && (strings.EqualFold(key, "jobid") || strings.EqualFold(key, "job")):
 			a = value
 		case named && s.Hold && strings.EqualFold(key, "state"):
-			return refusal("requeuehold State=%s is not supported by Stint yet; requeuehold alone is", value)
+			if !strings.EqualFold(value, "SpecialExit") {
+				return refusal("requeuehold State=%s is not known; SpecialExit is", clip(value))
+			}
+			s.Special = true
+			continue
 		case !named && s.Verb == "requeue" && strings.EqualFold(a, "incomplete"):
 			s.Undone = true
 			continue
@@ -281,8 +311,17 @@ func (s *Scontrol) select_(args []string) error {
 }
 
 func (s *Scontrol) write(args []string) error {
-	if len(args) == 0 || !strings.HasPrefix("batch_script", strings.ToLower(args[0])) {
-		return refusal("scontrol write can write batch_script JOBID [FILE] only")
+	switch {
+	case len(args) == 0:
+		return refusal("too few arguments for write: batch_script JOBID [FILE], or config [FILE]")
+	case strings.HasPrefix("config", strings.ToLower(args[0])):
+		if s.Entity = "config"; len(args) > 2 {
+			return refusal("scontrol write config takes a file and nothing more")
+		}
+		s.IDs = args[1:]
+		return nil
+	case !strings.HasPrefix("batch_script", strings.ToLower(args[0])):
+		return refusal("invalid write argument: %s; batch_script and config can be written", clip(args[0]))
 	}
 	s.Entity = "batch_script"
 	if len(args) < 2 || len(args) > 3 {

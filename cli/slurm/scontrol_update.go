@@ -9,6 +9,12 @@ import (
 	"stint/events/tres"
 )
 
+// Change is one KEY=VALUE of what is asked of a partition; Op is '=', '+' or '-'.
+type Change struct {
+	Key, Value string
+	Op         byte
+}
+
 // change is one KEY=VALUE of scontrol update; op is '=', '+' or '-'.
 type change struct {
 	key, value string
@@ -44,14 +50,26 @@ func (s *Scontrol) update(args []string, in Input) error {
 				s.IDs = []string{value}
 				continue
 			}
-		case "partitionname", "reservationname", "reservation", "stepid", "slurmctlddebug", "suspendexcnodes", "suspendexcparts", "suspendexcstates":
+		case "partitionname":
 			if entity == "" {
-				return refusal("scontrol update %s= is not supported by Stint yet; JobId= and NodeName= are", key)
+				entity, s.Name = "partition", value
+				continue
+			}
+		case "reservationname", "reservation", "stepid", "slurmctlddebug", "suspendexcnodes", "suspendexcparts", "suspendexcstates":
+			if entity == "" {
+				return refusal("scontrol update %s= is not supported by Stint yet; JobId=, NodeName= and PartitionName= are", key)
 			}
 		case "partition":
-			if entity == "" && len(changes) == 0 && len(args) > 1 && !hasKey(args, "jobid", "job", "jobname", "name") {
-				return refusal("scontrol update %s= is not supported by Stint yet; JobId= and NodeName= are", key)
+			if entity == "" && len(changes) == 0 && !hasKey(args, "jobid", "job", "jobname", "name") {
+				entity, s.Name = "partition", value
+				continue
 			}
+		case "userid":
+			if in.User != "root" && value != in.User {
+				return refusal("UserID=%s: only root may act on jobs of others", clip(value))
+			}
+			s.Users = []string{value}
+			continue
 		}
 		changes = append(changes, c)
 	}
@@ -68,11 +86,14 @@ func (s *Scontrol) update(args []string, in Input) error {
 	}
 	switch {
 	case entity == "":
-		return refusal("say what to update: JobId=, JobName= or NodeName= is missing")
+		return refusal("say what to update: JobId=, JobName=, NodeName= or PartitionName= is missing")
 	case len(changes) == 0:
 		return refusal("No changes specified")
 	case entity == "node":
 		return s.updateNode(changes)
+	case entity == "partition":
+		s.partition(events.PartitionAct_PARTITION_CHANGE, changes)
+		return nil
 	}
 	s.Job = &events.UpdateJob{Targets: s.Targets}
 	for _, c := range changes {
@@ -224,10 +245,67 @@ var jobKeys = map[string]func(*events.UpdateJob, change, Input) error{
 		}
 		return nil
 	},
-	"burstbuffer": nil, "clusters": nil, "clusterfeatures": nil, "contiguous": nil, "corespec": nil, "cpuspertask": nil, "delayboot": nil, "endtime": nil, "extra": nil,
-	"gres": nil, "licenses": nil, "mailtype": nil, "mcslabel": nil, "mincpusnode": nil, "mintmpdisknode": nil, "numcpus": nil, "oversubscribe": nil, "prefer": nil,
-	"reboot": nil, "reqcores": nil, "reqsockets": nil, "reqthreads": nil, "reservationname": nil, "resetaccruetime": nil, "sitefactor": nil, "switches": nil,
-	"taskspernode": nil, "threadspec": nil, "timemin": nil, "userid": nil, "workdir": nil,
+	"cpuspertask": asCount(func(u *events.UpdateJob) **uint32 { return &u.CpusPerTask }),
+	"mincpusnode": asCount(func(u *events.UpdateJob) **uint32 { return &u.MinCpusPerNode }),
+	"numcpus": func(u *events.UpdateJob, c change, _ Input) error {
+		least, _, _ := strings.Cut(c.value, "-") // a range asks for what it begins with
+		n, err := positive(c.key, least)
+		u.Cpus = ptr(n)
+		return err
+	},
+	"taskspernode":    asCount(func(u *events.UpdateJob) **uint32 { return &u.TasksPerNode }),
+	"reqsockets":      asCount(func(u *events.UpdateJob) **uint32 { return &u.SocketsPerNode }),
+	"reqcores":        asCount(func(u *events.UpdateJob) **uint32 { return &u.CoresPerSocket }),
+	"reqthreads":      asCount(func(u *events.UpdateJob) **uint32 { return &u.ThreadsPerCore }),
+	"mintmpdisknode":  asMemory(func(u *events.UpdateJob) **uint64 { return &u.TmpDiskMib }),
+	"licenses":        asText(func(u *events.UpdateJob) **string { return &u.Licenses }),
+	"extra":           asText(func(u *events.UpdateJob) **string { return &u.Extra }),
+	"workdir":         asText(func(u *events.UpdateJob) **string { return &u.WorkDir }),
+	"reservationname": asText(func(u *events.UpdateJob) **string { return &u.Reservation }),
+	"reservation":     asText(func(u *events.UpdateJob) **string { return &u.Reservation }),
+	"endtime":         asTime(func(u *events.UpdateJob) **int64 { return &u.EndUs }),
+	"gres": func(u *events.UpdateJob, c change, _ Input) error {
+		u.SetGres = true
+		if c.value == "" || strings.EqualFold(c.value, "none") {
+			return nil
+		}
+		list, err := ParseGres(c.value, events.Scope_PER_NODE)
+		u.Gres = list
+		return err
+	},
+	"mailtype": func(u *events.UpdateJob, c change, _ Input) error {
+		bits, err := ParseMail(c.value)
+		u.MailTypes = ptr(bits)
+		return err
+	},
+	"timemin": func(u *events.UpdateJob, c change, _ Input) error {
+		n, err := ParseLimit(c.value)
+		if err != nil {
+			return refusal("Invalid TimeMin value: %v", err)
+		}
+		u.TimeMinS = ptr(n)
+		return nil
+	},
+	"contiguous": func(u *events.UpdateJob, c change, _ Input) error {
+		on, err := yesNo(c)
+		u.Contiguous = ptr(on)
+		return err
+	},
+	"oversubscribe": func(u *events.UpdateJob, c change, _ Input) error {
+		on, err := yesNo(c)
+		if err == nil && on {
+			return refusal("OverSubscribe=YES: CPUs are never given to two jobs here; NO and EXCLUSIVE can be set")
+		}
+		if strings.EqualFold(c.value, "EXCLUSIVE") {
+			u.Exclusive, err = ptr(events.Exclusive_EXCLUSIVE_NODE), nil
+		} else if err == nil {
+			u.Exclusive = ptr(events.Exclusive_SHARED)
+		}
+		return err
+	},
+	"resetaccruetime": func(u *events.UpdateJob, c change, _ Input) error { u.ResetAccrue = true; return nil },
+	"burstbuffer":     nil, "clusters": nil, "clusterfeatures": nil, "corespec": nil, "delayboot": nil, "mcslabel": nil, "prefer": nil, "reboot": nil,
+	"sitefactor": nil, "switches": nil, "threadspec": nil,
 }
 
 func (s *Scontrol) jobChange(c change, in Input) error {
@@ -267,6 +345,17 @@ func timeLimitChange(u *events.UpdateJob, c change, _ Input) error {
 	return nil
 }
 
+// yesNo reads a switch of a job.
+func yesNo(c change) (bool, error) {
+	switch strings.ToLower(c.value) {
+	case "1", "yes", "y", "true":
+		return true, nil
+	case "0", "no", "n", "false":
+		return false, nil
+	}
+	return false, refusal("%s is not a value for %s: write YES or NO", clip(c.value), c.key)
+}
+
 func nodesChange(u *events.UpdateJob, c change, _ Input) error {
 	least, most, err := ParseNodeCount(c.value)
 	if err != nil {
@@ -279,10 +368,10 @@ func nodesChange(u *events.UpdateJob, c change, _ Input) error {
 // nodeOrders are the values of State= that change a node.
 var nodeOrders = map[string]events.NodeOrder{
 	"DRAIN": events.NodeOrder_NODE_DRAIN, "DOWN": events.NodeOrder_NODE_DOWN, "RESUME": events.NodeOrder_NODE_RESUME, "UNDRAIN": events.NodeOrder_NODE_UNDRAIN,
-	"FAIL": events.NodeOrder_NODE_FAIL_ORDER, "IDLE": events.NodeOrder_NODE_IDLE,
+	"FAIL": events.NodeOrder_NODE_FAIL_ORDER, "IDLE": events.NodeOrder_NODE_IDLE, "FUTURE": events.NodeOrder_NODE_FUTURE,
 }
 
-var otherNodeStates = strings.Fields("FUTURE NORESP POWER POWER_DOWN POWER_UP POWER_DOWN_ASAP POWER_DOWN_FORCE CANCEL_REBOOT")
+var otherNodeStates = strings.Fields("NORESP POWER POWER_DOWN POWER_UP POWER_DOWN_ASAP POWER_DOWN_FORCE CANCEL_REBOOT")
 
 func (s *Scontrol) updateNode(changes []change) error {
 	if _, err := hostlist.Count(s.IDs[0], hostlist.MaxHosts); err != nil {
@@ -296,7 +385,7 @@ func (s *Scontrol) updateNode(changes []change) error {
 			if !ok {
 				for _, o := range otherNodeStates {
 					if strings.EqualFold(o, c.value) {
-						return refusal("State=%s is not supported by Stint yet", o)
+						return refusal("State=%s: no node is powered or booted from here (no SuspendProgram, ResumeProgram or RebootProgram is run)", o)
 					}
 				}
 				return refusal("Invalid input: State=%s; known are %s%s", clip(c.value), strings.Join(sortedKeys(nodeOrders), ", "), mean(strings.ToUpper(c.value), sortedKeys(nodeOrders)))
@@ -306,18 +395,35 @@ func (s *Scontrol) updateNode(changes []change) error {
 			s.Node.Reason = ptr(strings.Trim(c.value, `"'`))
 		case "comment":
 			s.Node.Comment = ptr(c.value)
-		case "features", "availablefeatures", "activefeatures":
+		case "features", "availablefeatures":
 			s.Node.Features = ptr(c.value)
+		case "activefeatures":
+			s.Node.ActiveFeatures = ptr(c.value)
+		case "extra":
+			s.Node.Extra = ptr(c.value)
+		case "instanceid":
+			s.Node.InstanceId = ptr(c.value)
+		case "instancetype":
+			s.Node.InstanceType = ptr(c.value)
+		case "nodeaddr":
+			s.Node.Address = ptr(c.value)
+		case "nodehostname":
+			s.Node.HostName = ptr(c.value)
+		case "cpubind":
+			if v := strings.ToLower(c.value); v != "none" && v != "off" {
+				return refusal("CpuBind=%s: tasks of a node are not bound by a default of its own; none is what holds", clip(c.value))
+			}
+			// That is so already: nothing changes.
 		case "weight":
 			n, err := strconv.ParseUint(c.value, 10, 32)
 			if err != nil || n > 1<<32-2 {
 				return refusal("%s is not a weight", clip(c.value))
 			}
 			s.Node.Weight = ptr(uint32(n))
-		case "gres", "nodeaddr", "nodehostname", "extra", "cpubind", "instanceid", "instancetype", "resumeafter", "topology", "certtoken":
+		case "gres", "resumeafter", "topology", "certtoken":
 			return refusal("Update of %s is not supported by Stint yet", c.key)
 		default:
-			return refusal("Update of this parameter is not supported: %s%s", clip(c.key), mean(c.key, []string{"state", "reason", "comment", "features", "weight"}))
+			return refusal("Update of this parameter is not supported: %s%s", clip(c.key), mean(c.key, []string{"state", "reason", "comment", "extra", "availablefeatures", "activefeatures", "weight", "nodeaddr", "nodehostname"}))
 		}
 	}
 	switch s.Node.Order {

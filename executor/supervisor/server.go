@@ -135,6 +135,14 @@ func (s *supervisor) answer(c *conversation, req *Request, gone <-chan struct{})
 			r = done(0, fmt.Errorf("signal %d does not exist", g.Signal))
 			break
 		}
+		if g.Text != "" {
+			steps := s.once(s.stepsOf(g.Job, g.Run, g.Step), g.Number)
+			for _, st := range steps {
+				s.tellUser(st, "slurmstepd: error: "+g.Text+"\n")
+			}
+			r = done(len(steps), nil)
+			break
+		}
 		r = done(s.deliver(s.once(s.stepsOf(g.Job, g.Run, g.Step), g.Number), syscall.Signal(g.Signal), g.Which))
 	case *Request_Suspend:
 		r = done(s.suspend(s.stepsOf(v.Suspend.Job, v.Suspend.Run, nil), v.Suspend.Resume))

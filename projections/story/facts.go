@@ -59,9 +59,9 @@ func (t *teller) fact(i int, f *events.Fact) {
 		}
 		t.job(i, s.Job, "signalled", leader, what, "by "+t.names.User(s.ByUid))
 	case *events.Fact_Suspended:
-		t.job(i, f.Suspended.Job, "suspended", leader, fmt.Sprintf("run %d stands still", f.Suspended.Run), "")
+		t.job(i, f.Suspended.Job, "suspended", leader, fmt.Sprintf("run %d stands still", f.Suspended.Run), "by "+t.names.User(f.Suspended.ByUid))
 	case *events.Fact_Resumed:
-		t.job(i, f.Resumed.Job, "resumed", leader, fmt.Sprintf("run %d goes on", f.Resumed.Run), "")
+		t.job(i, f.Resumed.Job, "resumed", leader, fmt.Sprintf("run %d goes on", f.Resumed.Run), "by "+t.names.User(f.Resumed.ByUid))
 	case *events.Fact_NodeChanged:
 		n := f.NodeChanged
 		by := "by " + t.names.User(n.ByUid)

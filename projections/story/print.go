@@ -165,7 +165,11 @@ func bodyOf(i *events.Intent) proto.Message {
 		m = &events.Submit{}
 	case events.Verb_CANCEL:
 		m = &events.Cancel{}
-	case events.Verb_HOLD, events.Verb_RELEASE, events.Verb_SUSPEND, events.Verb_RESUME:
+	case events.Verb_NOTIFY:
+		m = &events.Notify{}
+	case events.Verb_UPDATE_PARTITION:
+		m = &events.UpdatePartition{}
+	case events.Verb_HOLD, events.Verb_RELEASE, events.Verb_SUSPEND, events.Verb_RESUME, events.Verb_TOP:
 		m = &events.Select{}
 	case events.Verb_COMPLETE:
 		m = &events.Complete{}

@@ -120,6 +120,25 @@ func (t *teller) intent(i int, intent *events.Intent) {
 			t.targets(i, "cancel", who, what, m.Targets, filterText(m.Filter))
 			return
 		}
+	case events.Verb_TOP:
+		m := &events.Select{}
+		if m.UnmarshalVT(body) == nil {
+			t.targets(i, "top", who, "puts first ", m.Targets, "")
+			return
+		}
+	case events.Verb_NOTIFY:
+		m := &events.Notify{}
+		if m.UnmarshalVT(body) == nil {
+			t.targets(i, "notify", who, "tells ", m.Targets, "")
+			return
+		}
+	case events.Verb_UPDATE_PARTITION:
+		m := &events.UpdatePartition{}
+		if m.UnmarshalVT(body) == nil {
+			deed := map[events.PartitionAct]string{events.PartitionAct_PARTITION_CREATE: "makes", events.PartitionAct_PARTITION_CHANGE: "changes", events.PartitionAct_PARTITION_DELETE: "removes"}[m.Act]
+			t.line(i, "update-partition", who, deed+" partition "+m.Name, "")
+			return
+		}
 	case events.Verb_HOLD, events.Verb_RELEASE, events.Verb_SUSPEND, events.Verb_RESUME:
 		m := &events.Select{}
 		if m.UnmarshalVT(body) == nil {

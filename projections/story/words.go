@@ -128,6 +128,8 @@ func nodeOrder(o events.NodeOrder) string {
 		return "sets failing"
 	case events.NodeOrder_NODE_IDLE:
 		return "sets idle"
+	case events.NodeOrder_NODE_FUTURE:
+		return "sets aside"
 	}
 	return "changes"
 }
@@ -179,6 +181,23 @@ func updateText(u *events.UpdateJob) string {
 	add(u.StdOut != nil, "StdOut", u.GetStdOut())
 	add(u.StdErr != nil, "StdErr", u.GetStdErr())
 	add(u.StdIn != nil, "StdIn", u.GetStdIn())
+	add(u.SetGres, "Gres", fmt.Sprintf("%d kinds", len(u.Gres)))
+	add(u.CpusPerTask != nil, "CPUsPerTask", u.GetCpusPerTask())
+	add(u.MinCpusPerNode != nil, "MinCPUsNode", u.GetMinCpusPerNode())
+	add(u.TmpDiskMib != nil, "MinTmpDiskNode", u.GetTmpDiskMib())
+	add(u.Licenses != nil, "Licenses", u.GetLicenses())
+	add(u.Reservation != nil, "Reservation", u.GetReservation())
+	add(u.Contiguous != nil, "Contiguous", u.GetContiguous())
+	add(u.Exclusive != nil, "OverSubscribe", u.GetExclusive())
+	add(u.MailTypes != nil, "MailType", u.GetMailTypes())
+	add(u.TimeMinS != nil, "TimeMin", u.GetTimeMinS())
+	add(u.WorkDir != nil, "WorkDir", u.GetWorkDir())
+	add(u.TasksPerNode != nil, "TasksPerNode", u.GetTasksPerNode())
+	add(u.Extra != nil, "Extra", u.GetExtra())
+	add(u.SocketsPerNode != nil, "ReqSockets", u.GetSocketsPerNode())
+	add(u.CoresPerSocket != nil, "ReqCores", u.GetCoresPerSocket())
+	add(u.ThreadsPerCore != nil, "ReqThreads", u.GetThreadsPerCore())
+	add(u.ResetAccrue, "ResetAccrueTime", true)
 	if len(parts) == 0 {
 		return "nothing"
 	}

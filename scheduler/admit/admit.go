@@ -95,6 +95,13 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 		return read(d, &events.Complete{}, d.completed)
 	case events.Verb_RESUME:
 		return read(d, &events.Select{}, d.resume)
+	case events.Verb_UPDATE_PARTITION:
+		d.fresh = false
+		return read(d, &events.UpdatePartition{}, d.updatePartition)
+	case events.Verb_NOTIFY:
+		return read(d, &events.Notify{}, d.notify)
+	case events.Verb_TOP:
+		return read(d, &events.Select{}, d.top)
 	case events.Verb_ADMINISTER:
 		return read(d, &events.Policy{}, d.administer)
 	}
@@ -189,7 +196,7 @@ func sameNodes(x, y []*projections.Node) bool {
 		if x[i] == y[i] {
 			continue
 		}
-		if x[i].Def != y[i].Def || x[i].Removed != y[i].Removed || len(x[i].Gres) != len(y[i].Gres) {
+		if x[i].Def != y[i].Def || x[i].Future != y[i].Future || x[i].HasActive != y[i].HasActive || x[i].ActiveFeatures != y[i].ActiveFeatures || x[i].Removed != y[i].Removed || len(x[i].Gres) != len(y[i].Gres) {
 			return false
 		}
 		for k := range x[i].Gres {

@@ -1,7 +1,9 @@
 package admit
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"stint/events"
 	"stint/events/hostlist"
@@ -273,18 +275,18 @@ func (d *Desk) hold(m *events.Select) []*events.Fact {
 		return d.refused(r)
 	}
 	kind := events.HoldKind_HELD_USER
-	if m.Admin && d.admin() {
+	if m.Admin && d.admin() { // one's own job too: root holds as the administrator
 		kind = events.HoldKind_HELD_ADMIN
 	}
 	a := &act{d: d}
 	a.each(m.Targets, false, func(p part) {
 		switch {
 		case !p.job.Waits():
-			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d has started; only waiting jobs can be held", p.job.Id))
+			a.touched++ // it has started: there is nothing to keep it from, and Slurm says nothing of it
 		case p.job.Hold == events.HoldKind_HELD_ADMIN && kind == events.HoldKind_HELD_USER && !d.admin(), p.job.Hold == kind:
 			a.touched++ // held as it is
 		default:
-			a.did(&events.Fact{Kind: &events.Fact_Held{Held: &events.Held{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Kind: kind}}})
+			a.did(&events.Fact{Kind: &events.Fact_Held{Held: &events.Held{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Kind: kind, ByUid: d.who.Uid}}})
 			a.touched++
 		}
 	})
@@ -300,7 +302,7 @@ func (d *Desk) release(m *events.Select) []*events.Fact {
 	a.each(m.Targets, false, func(p part) {
 		switch {
 		case !p.job.Waits():
-			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d has started; only waiting jobs can be released", p.job.Id))
+			a.touched++
 		case p.job.Hold == events.HoldKind_HELD_ADMIN && !d.admin():
 			by := "by an administrator, who"
 			if r := p.job.Reason; r != events.Reason_NONE && r != events.Reason_JOB_HELD_ADMIN {
@@ -310,7 +312,7 @@ func (d *Desk) release(m *events.Select) []*events.Fact {
 		case p.job.Hold == events.HoldKind_NOT_HELD:
 			a.touched++
 		default:
-			a.did(&events.Fact{Kind: &events.Fact_Released{Released: &events.Released{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Priority: priorityOf(p.job.Family(), p.job.Spec)}}})
+			a.did(&events.Fact{Kind: &events.Fact_Released{Released: &events.Released{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Priority: priorityOf(p.job.Family(), p.job.Spec), ByUid: d.who.Uid}}})
 			a.touched++
 		}
 	})
@@ -342,7 +344,7 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 				a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d never ran; submit it again", j.Id))
 				return
 			}
-			a.did(&events.Fact{Kind: &events.Fact_Requeued{Requeued: Requeued(j, d.now, m.Hold, d.now)}})
+			a.did(&events.Fact{Kind: &events.Fact_Requeued{Requeued: d.requeued(j, m)}})
 			a.touched++
 		case j.Over():
 			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is still ending; requeue it when it is over", j.Id))
@@ -350,7 +352,7 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is ending; requeue it when it is over", j.Id))
 		default:
 			a.did(&events.Fact{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: j.Id, Run: j.Run, Cause: events.StopCause_STOP_REQUEUE, ByUid: d.who.Uid,
-				KillAfterS: d.r.Config().KillWaitS, HoldAfter: m.Hold}}})
+				KillAfterS: d.r.Config().KillWaitS, HoldAfter: m.Hold, SpecialAfter: m.Special}}})
 			a.touched++
 		}
 	}
@@ -370,6 +372,13 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 	return a.done()
 }
 
+// requeued is the return of a job that was over.
+func (d *Desk) requeued(j *projections.Job, m *events.Requeue) *events.Requeued {
+	r := Requeued(j, d.now, m.Hold, d.now)
+	r.Special, r.ByUid = m.Special, d.who.Uid
+	return r
+}
+
 // Requeued is a job's return into the queue at a time: it begins RequeueDelayS after it was told to stop, held if so wished.
 func Requeued(j *projections.Job, stopped int64, hold bool, now int64) *events.Requeued {
 	r := &events.Requeued{Job: j.Id, Run: j.Run, BeginUs: stopped + RequeueDelayS*1_000_000, Priority: priorityOf(j.Family(), j.Spec), Reason: events.Reason_BEGIN_TIME}
@@ -377,25 +386,39 @@ func Requeued(j *projections.Job, stopped int64, hold bool, now int64) *events.R
 		r.BeginUs, r.Reason = 0, events.Reason_NONE
 	}
 	if hold {
-		r.Hold, r.Priority, r.Reason = events.HoldKind_HELD_USER, 0, events.Reason_JOB_HELD_USER
+		r.Hold, r.Priority, r.Reason = events.HoldKind_HELD_USER, 0, events.Reason_JOB_REQUEUED_HELD
 	}
 	return r
 }
 
-// suspend and resume stop and continue the processes of running jobs; administrators only, as in Slurm.
+// suspend and resume stop and continue the processes of running jobs; administrators only, as in Slurm. What stands still
+// already is left so without a word; what runs cannot be resumed.
 func (d *Desk) suspend(m *events.Select) []*events.Fact {
-	return d.pause(m, events.JobState_RUNNING, func(j *projections.Job) *events.Fact {
-		return &events.Fact{Kind: &events.Fact_Suspended{Suspended: &events.Suspended{Job: j.Id, Run: j.Run}}}
+	return d.pause(m, func(a *act, j *projections.Job) {
+		switch j.State {
+		case events.JobState_SUSPENDED:
+		case events.JobState_RUNNING:
+			a.did(&events.Fact{Kind: &events.Fact_Suspended{Suspended: &events.Suspended{Job: j.Id, Run: j.Run, ByUid: d.who.Uid}}})
+		default:
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is %s; only a running job can be suspended", j.Id, j.State.Word()))
+			return
+		}
+		a.touched++
 	})
 }
 
 func (d *Desk) resume(m *events.Select) []*events.Fact {
-	return d.pause(m, events.JobState_SUSPENDED, func(j *projections.Job) *events.Fact {
-		return &events.Fact{Kind: &events.Fact_Resumed{Resumed: &events.Resumed{Job: j.Id, Run: j.Run}}}
+	return d.pause(m, func(a *act, j *projections.Job) {
+		if j.State != events.JobState_SUSPENDED {
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is %s; only a suspended job can be resumed", j.Id, j.State.Word()))
+			return
+		}
+		a.did(&events.Fact{Kind: &events.Fact_Resumed{Resumed: &events.Resumed{Job: j.Id, Run: j.Run, ByUid: d.who.Uid}}})
+		a.touched++
 	})
 }
 
-func (d *Desk) pause(m *events.Select, from events.JobState, fact func(*projections.Job) *events.Fact) []*events.Fact {
+func (d *Desk) pause(m *events.Select, one func(*act, *projections.Job)) []*events.Fact {
 	if r := checkTargets(m.Targets); r != nil {
 		return d.refused(r)
 	}
@@ -408,12 +431,114 @@ func (d *Desk) pause(m *events.Select, from events.JobState, fact func(*projecti
 			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is ending", p.job.Id))
 			return
 		}
-		if p.job.State != from {
-			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is %s, not %s", p.job.Id, p.job.State.Word(), from.Word()))
+		one(a, p.job)
+	})
+	return a.done()
+}
+
+// MaxNotice bounds a message to a job, in bytes.
+const MaxNotice = 4 << 10
+
+// notify tells running jobs something on their standard error.
+func (d *Desk) notify(m *events.Notify) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	if r := texts(MaxNotice, "the message", m.Text); r != nil {
+		return d.refused(r)
+	}
+	if m.Text == "" {
+		return d.refused(refuse(events.Code_MALFORMED, "the message is empty"))
+	}
+	a := &act{d: d}
+	a.each(m.Targets, false, func(p part) {
+		if !p.job.Live() || p.job.Completing {
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is not running, so nobody would read the message", p.job.Id))
 			return
 		}
-		a.did(fact(p.job))
+		a.did(&events.Fact{Kind: &events.Fact_Notified{Notified: &events.Notified{Job: p.job.Id, Run: p.job.Run, Text: m.Text, ByUid: d.who.Uid}}})
 		a.touched++
 	})
 	return a.done()
+}
+
+// top puts jobs at the head of those of the same user, partition, account and QOS that wait: the priorities that they have
+// together are given out anew, so that nobody else is overtaken. Users may where SchedulerParameters has enable_user_top.
+func (d *Desk) top(m *events.Select) []*events.Fact {
+	if r := checkTargets(m.Targets); r != nil {
+		return d.refused(r)
+	}
+	if !d.admin() && !userTop(d.r.Config()) {
+		return d.refused(refuse(events.Code_ACCESS_DENIED, "users may not reorder their jobs here (SchedulerParameters=enable_user_top lets them)"))
+	}
+	a := &act{d: d}
+	var first []*projections.Job
+	a.each(m.Targets, false, func(p part) {
+		switch {
+		case !p.job.Waits():
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d has started", p.job.Id))
+		case p.job.Hold != events.HoldKind_NOT_HELD:
+			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is held", p.job.Id))
+		case !slices.Contains(first, p.job):
+			first = append(first, p.job)
+		}
+	})
+	for len(first) > 0 {
+		head := first[0]
+		alike := func(j *projections.Job) bool {
+			return j.Owner.GetUid() == head.Owner.GetUid() && j.Spec.GetPartition() == head.Spec.GetPartition() &&
+				j.Spec.GetAccount() == head.Spec.GetAccount() && j.Spec.GetQos() == head.Spec.GetQos()
+		}
+		var set, rest []*projections.Job
+		for _, j := range first {
+			if alike(j) {
+				set = append(set, j)
+			} else {
+				rest = append(rest, j)
+			}
+		}
+		a.reorder(set, alike)
+		first = rest
+	}
+	return a.done()
+}
+
+// reorder gives out the priorities of the waiting jobs that are alike: first to those of a list, then to the others as they
+// stand.
+func (a *act) reorder(list []*projections.Job, alike func(*projections.Job) bool) {
+	var others []*projections.Job
+	a.d.r.EachPending(func(j *projections.Job) bool {
+		if j.Hold == events.HoldKind_NOT_HELD && alike(j) && !slices.Contains(list, j) {
+			others = append(others, j)
+		}
+		return true
+	})
+	slices.SortStableFunc(others, func(x, y *projections.Job) int { return cmp.Compare(y.Priority, x.Priority) })
+	order := append(slices.Clone(list), others...)
+	priorities := make([]uint32, 0, len(order))
+	for _, j := range order {
+		priorities = append(priorities, j.Priority)
+	}
+	slices.Sort(priorities)
+	slices.Reverse(priorities)
+	for i, j := range order {
+		if p := priorities[i]; p != j.Priority {
+			a.did(&events.Fact{Kind: &events.Fact_Updated{Updated: &events.Updated{Job: j.Id, Change: &events.UpdateJob{Priority: &p}, ByUid: a.d.who.Uid}}})
+		}
+	}
+	a.touched += uint32(len(list))
+}
+
+// userTop says whether users may put their jobs in another order.
+func userTop(c *events.Config) bool {
+	for _, s := range c.GetSettings() {
+		if strings.EqualFold(s.GetKey(), "SchedulerParameters") {
+			for option := range strings.SplitSeq(s.GetValue(), ",") {
+				if strings.EqualFold(strings.TrimSpace(option), "enable_user_top") {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

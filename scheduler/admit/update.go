@@ -28,15 +28,39 @@ func (d *Desk) updateJob(m *events.UpdateJob) []*events.Fact {
 		}
 	}
 	a.each(m.Targets, false, func(p part) {
-		change, r := d.change(p, m)
-		if r != nil {
-			a.fail(p.job.Id, r)
+		if m.Priority != nil && *m.Priority == 0 && p.job.Waits() {
+			a.holdBy(p)
+			rest := m.CloneVT()
+			rest.Priority = nil
+			if rest.SizeVT() == (&events.UpdateJob{Targets: m.Targets}).SizeVT() {
+				return
+			}
+			a.update(p, rest)
 			return
 		}
-		a.did(&events.Fact{Kind: &events.Fact_Updated{Updated: &events.Updated{Job: p.job.Id, Change: change, ByUid: d.who.Uid}}})
-		a.touched++
+		a.update(p, m)
 	})
 	return a.done()
+}
+
+// holdBy holds a job by its priority of 0: an administrator's word, or its owner's.
+func (a *act) holdBy(p part) {
+	kind := events.HoldKind_HELD_USER
+	if a.d.admin() {
+		kind = events.HoldKind_HELD_ADMIN
+	}
+	a.did(&events.Fact{Kind: &events.Fact_Held{Held: &events.Held{Job: p.job.Id, Tasks: p.tasks, HasTasks: p.hasTasks, Kind: kind, ByUid: a.d.who.Uid}}})
+	a.touched++
+}
+
+func (a *act) update(p part, m *events.UpdateJob) {
+	change, r := a.d.change(p, m)
+	if r != nil {
+		a.fail(p.job.Id, r)
+		return
+	}
+	a.did(&events.Fact{Kind: &events.Fact_Updated{Updated: &events.Updated{Job: p.job.Id, Change: change, ByUid: a.d.who.Uid}}})
+	a.touched++
 }
 
 // throttle changes how many tasks of arrays may run at once.
@@ -106,7 +130,12 @@ func (d *Desk) changeState(j *projections.Job, u *events.UpdateJob) *refusal {
 		{u.Qos != nil, "the QOS"}, {u.Features != nil, "the features"}, {u.NodeList != nil, "the node list"},
 		{u.Exclude != nil, "the excluded nodes"}, {u.MinNodes != nil || u.MaxNodes != nil, "the number of nodes"},
 		{u.Tasks != nil, "the number of tasks"}, {u.MemPerNodeMib != nil || u.MemPerCpuMib != nil, "the memory"},
-		{u.StdOut != nil || u.StdErr != nil || u.StdIn != nil, "the file names"},
+		{u.StdOut != nil || u.StdErr != nil || u.StdIn != nil, "the file names"}, {u.SetGres, "the generic resources"},
+		{u.CpusPerTask != nil || u.MinCpusPerNode != nil || u.Cpus != nil || u.TasksPerNode != nil, "the CPUs"}, {u.TmpDiskMib != nil, "the temporary disk"},
+		{u.Licenses != nil, "the licences"}, {u.Reservation != nil, "the reservation"}, {u.Contiguous != nil, "whether its nodes are consecutive"},
+		{u.Exclusive != nil, "whether its nodes are shared"}, {u.TimeMinS != nil, "the least time"}, {u.WorkDir != nil, "the working directory"},
+		{u.Switches != nil, "the switches"}, {u.SocketsPerNode != nil || u.CoresPerSocket != nil || u.ThreadsPerCore != nil, "the build of its nodes"},
+		{u.ResetAccrue, "since when it waits"},
 	} {
 		if f.set {
 			return refuse(events.Code_BAD_STATE, "job %d has started; %s can be changed only while it waits", j.Id, f.what)
@@ -131,6 +160,20 @@ func (d *Desk) changeLimit(j *projections.Job, u *events.UpdateJob) *refusal {
 		u.TimeLimitS, u.TimeLimitAddS = new(uint32), nil
 		*u.TimeLimitS = uint32(limit)
 	}
+	if u.EndUs != nil {
+		if !j.Live() {
+			return refuse(events.Code_BAD_STATE, "job %d does not run, so it has no end time; set its time limit", j.Id)
+		}
+		left := (*u.EndUs - j.StartUs - j.SuspendedTotalUs) / 1_000_000
+		if left <= 0 || *u.EndUs <= d.now || left >= int64(events.Unlimited) {
+			return refuse(events.Code_INVALID_TIME_LIMIT, "the end time of job %d has passed, or is too far away", j.Id)
+		}
+		limit := uint32(left)
+		u.TimeLimitS, u.EndUs = &limit, nil
+	}
+	if u.TimeMinS != nil && *u.TimeMinS > j.LimitS && (u.TimeLimitS == nil || *u.TimeMinS > *u.TimeLimitS) {
+		return refuse(events.Code_INVALID_TIME_LIMIT, "the least time of %s is longer than the time limit of job %d", minutes(*u.TimeMinS), j.Id)
+	}
 	if u.TimeLimitS == nil {
 		return nil
 	}
@@ -144,9 +187,6 @@ func (d *Desk) changeLimit(j *projections.Job, u *events.UpdateJob) *refusal {
 }
 
 func (d *Desk) changeRights(j *projections.Job, u *events.UpdateJob) *refusal {
-	if u.Priority != nil && *u.Priority == 0 {
-		return refuse(events.Code_UNSUPPORTED, "a priority of 0 means held: use hold")
-	}
 	if u.Priority != nil && j.Hold != events.HoldKind_NOT_HELD {
 		return refuse(events.Code_BAD_STATE, "job %d is held: release it before its priority is set", j.Id)
 	}
@@ -173,7 +213,20 @@ func (d *Desk) changeRights(j *projections.Job, u *events.UpdateJob) *refusal {
 
 // changePlace checks what decides where the job may run, as a submission would be checked.
 func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
-	if u.Partition == nil && u.Features == nil && u.NodeList == nil && u.Exclude == nil && u.MinNodes == nil && u.MaxNodes == nil &&
+	if u.Cpus != nil && u.Tasks != nil {
+		return refuse(events.Code_MALFORMED, "the number of CPUs and that of tasks are given at once")
+	}
+	if u.Cpus != nil {
+		per := max(j.Spec.GetCpusPerTask(), 1)
+		if u.CpusPerTask != nil {
+			per = max(*u.CpusPerTask, 1)
+		}
+		tasks := (*u.Cpus + per - 1) / per
+		u.Tasks, u.Cpus = &tasks, nil
+	}
+	if !u.SetGres && u.CpusPerTask == nil && u.MinCpusPerNode == nil && u.TmpDiskMib == nil && u.Licenses == nil && u.Reservation == nil &&
+		u.Contiguous == nil && u.Exclusive == nil && u.TasksPerNode == nil && u.SocketsPerNode == nil && u.CoresPerSocket == nil && u.ThreadsPerCore == nil &&
+		u.Partition == nil && u.Features == nil && u.NodeList == nil && u.Exclude == nil && u.MinNodes == nil && u.MaxNodes == nil &&
 		u.Tasks == nil && u.MemPerNodeMib == nil && u.MemPerCpuMib == nil && u.Account == nil && u.Qos == nil {
 		return nil
 	}
@@ -228,6 +281,36 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 			*f.to = *f.from
 		}
 	}
+	for _, f := range []struct {
+		to   *uint32
+		from *uint32
+	}{{&spec.CpusPerTask, u.CpusPerTask}, {&spec.MinCpusPerNode, u.MinCpusPerNode}, {&spec.TasksPerNode, u.TasksPerNode},
+		{&spec.SocketsPerNode, u.SocketsPerNode}, {&spec.CoresPerSocket, u.CoresPerSocket}, {&spec.ThreadsPerCore, u.ThreadsPerCore}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if u.SetGres {
+		spec.Gres = u.Gres
+	}
+	if u.TmpDiskMib != nil {
+		spec.TmpDiskMib = *u.TmpDiskMib
+	}
+	if u.Contiguous != nil {
+		spec.Contiguous = *u.Contiguous
+	}
+	if u.Exclusive != nil {
+		spec.Exclusive = *u.Exclusive
+	}
+	if u.Licenses != nil {
+		spec.Licenses = *u.Licenses
+		if r := d.licenses(spec); r != nil {
+			return r
+		}
+	}
+	if u.Reservation != nil && *u.Reservation != "" {
+		return refuse(events.Code_INVALID_RESERVATION, "there is no reservation %q", *u.Reservation)
+	}
 	if u.MemPerNodeMib != nil && u.MemPerCpuMib != nil {
 		return refuse(events.Code_INVALID_MEMORY, "memory is given both per node and per CPU")
 	}
@@ -237,6 +320,7 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	if u.MemPerCpuMib != nil {
 		spec.MemPerCpuMib, spec.MemPerNodeMib, spec.MemAll = *u.MemPerCpuMib, 0, false
 	}
+	spec.Hold = j.Hold != events.HoldKind_NOT_HELD // then it is looked at when it is released
 	return d.feasible(spec)
 }
 
@@ -284,7 +368,9 @@ func (d *Desk) updateNode(m *events.UpdateNode) []*events.Fact {
 	if !d.admin() {
 		return d.refused(refuse(events.Code_ACCESS_DENIED, "only an administrator may change nodes"))
 	}
-	if r := texts(MaxText, "the reason", str(m.Reason), "the features", str(m.Features), "the comment", str(m.Comment)); r != nil {
+	if r := texts(MaxText, "the reason", str(m.Reason), "the features", str(m.Features), "the comment", str(m.Comment), "the extra text", str(m.Extra),
+		"the active features", str(m.ActiveFeatures), "the address", str(m.Address), "the host name", str(m.HostName),
+		"the instance", str(m.InstanceId), "the type of instance", str(m.InstanceType)); r != nil {
 		return d.refused(r)
 	}
 	names, r := d.nodeNames(m.Nodes)
@@ -296,7 +382,7 @@ func (d *Desk) updateNode(m *events.UpdateNode) []*events.Fact {
 		if strings.TrimSpace(str(m.Reason)) == "" {
 			return d.refused(refuse(events.Code_MALFORMED, "say why: a reason is needed to take a node out of service"))
 		}
-	case events.NodeOrder_NODE_KEEP, events.NodeOrder_NODE_RESUME, events.NodeOrder_NODE_UNDRAIN, events.NodeOrder_NODE_IDLE:
+	case events.NodeOrder_NODE_KEEP, events.NodeOrder_NODE_RESUME, events.NodeOrder_NODE_UNDRAIN, events.NodeOrder_NODE_IDLE, events.NodeOrder_NODE_FUTURE:
 	default:
 		return d.refused(refuse(events.Code_UNSUPPORTED, "this controller does not know the order %d for a node", m.Order))
 	}
@@ -313,11 +399,21 @@ func (d *Desk) updateNode(m *events.UpdateNode) []*events.Fact {
 				a.failed = append(a.failed, &events.Verdict{Name: name, Code: r.code, Text: r.text})
 			}
 			continue
-		case m.Order == events.NodeOrder_NODE_RESUME && !n.Drain && !n.Down && !n.Fail && !n.Lost && m.Reason == nil && m.Features == nil && m.Comment == nil && m.Weight == nil:
-			a.touched++ // in service as it is
+		}
+		if r := nodeAllows(n, m); r != nil {
+			if a.first == nil {
+				a.first = r
+			}
+			if len(a.failed) < MaxVerdicts {
+				a.failed = append(a.failed, &events.Verdict{Name: name, Code: r.code, Text: r.text})
+			}
 			continue
 		}
-		change := &events.UpdateNode{Features: m.Features, Comment: m.Comment, Weight: m.Weight}
+		change := m.CloneVT()
+		change.Nodes, change.Order, change.Reason = "", 0, nil
+		if m.Order == events.NodeOrder_NODE_KEEP && !n.Drain && !n.Down && !n.Fail && !n.Invalid {
+			m.Reason = nil // a node in service has no reason to be out of it
+		}
 		a.did(&events.Fact{Kind: &events.Fact_NodeChanged{NodeChanged: &events.NodeChanged{Node: name, Order: m.Order, Reason: str(m.Reason), ByUid: d.who.Uid, Change: change}}})
 		a.touched++
 	}
@@ -346,4 +442,30 @@ func (d *Desk) nodeNames(text string) ([]string, *refusal) {
 		seen[n] = true
 		return again
 	}), nil
+}
+
+// nodeAllows asks whether a node may be changed so.
+func nodeAllows(n *projections.Node, m *events.UpdateNode) *refusal {
+	switch {
+	case m.Order == events.NodeOrder_NODE_RESUME && !n.Drain && !n.Down && !n.Fail && !n.Lost && !n.Future && !n.Invalid && m.Reason == nil:
+		return refuse(events.Code_INVALID_NODE_STATE, "node %s is in service; there is nothing to resume", n.Name)
+	case m.Order == events.NodeOrder_NODE_FUTURE && len(n.Jobs) > 0:
+		return refuse(events.Code_INVALID_NODE_STATE, "node %s has jobs; drain it first", n.Name)
+	}
+	available := strings.Join(n.GetDef().GetFeatures(), ",")
+	if m.Features != nil {
+		available = *m.Features
+	}
+	active := strings.Join(n.Features(), ",")
+	if m.ActiveFeatures != nil {
+		active = *m.ActiveFeatures
+	}
+	if m.Features != nil || m.ActiveFeatures != nil {
+		for f := range strings.SplitSeq(active, ",") {
+			if f != "" && !slices.Contains(strings.Split(available, ","), f) {
+				return refuse(events.Code_INVALID_FEATURE, "feature %q is active on node %s, so it has to be among the available ones", f, n.Name)
+			}
+		}
+	}
+	return nil
 }

@@ -25,7 +25,9 @@ func (p *pass) finish() {
 			if j.Stop != nil {
 				at = j.Stop.AtUs
 			}
-			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: admit.Requeued(j, at, hold, p.now)}})
+			r := admit.Requeued(j, at, hold, p.now)
+			r.Special, r.ByUid = j.Stop.GetSpecialAfter(), j.Stop.GetByUid()
+			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: r}})
 			continue
 		}
 		p.say(&events.Fact{Kind: &events.Fact_Ended{Ended: EndOf(j)}})

@@ -155,7 +155,7 @@ func exclusivePartition(def *events.PartitionDef) bool {
 func readNode(cfg *events.Config, r *projections.Node, idle bool) node {
 	def := r.Def
 	n := node{
-		name: r.Name, record: r, weight: def.GetWeight(), features: def.GetFeatures(),
+		name: r.Name, record: r, weight: def.GetWeight(), features: r.Features(),
 		cpus: int32(r.CPUs()), threads: int32(max(def.GetThreadsPerCore(), 1)), sockets: int32(max(def.GetSockets(), 1)), cores: int32(def.GetCoresPerSocket()),
 		tmp: int64(def.GetTmpDiskMib()), mem: int64(r.MemoryMiB()), usable: idle || r.Usable(),
 	}

@@ -309,7 +309,7 @@ func (h *happenings) settle() error {
 			switch reason := j.PendingReason(h.now); {
 			case j.State == events.JobState_SUSPENDED:
 				paused = append(paused, &events.Target{Job: j.Id})
-			case reason == events.Reason_JOB_HELD_ADMIN, reason == events.Reason_JOB_HELD_USER, reason == events.Reason_DEPENDENCY_NEVER_SATISFIED:
+			case reason == events.Reason_JOB_HELD_ADMIN, reason == events.Reason_JOB_HELD_USER, reason == events.Reason_JOB_REQUEUED_HELD, reason == events.Reason_DEPENDENCY_NEVER_SATISFIED:
 				never = append(never, &events.Target{Job: j.Id})
 			}
 			return true

@@ -218,6 +218,8 @@ func nodeFeatures(n *projections.Node) string {
 	return null(strings.Join(n.GetDef().GetFeatures(), ","))
 }
 
+func activeFeatures(n *projections.Node) string { return null(strings.Join(n.Features(), ",")) }
+
 func nodeHost(n *projections.Node) string {
 	if h := n.GetDef().GetHostNames(); h != "" {
 		return h

@@ -269,7 +269,7 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 	used := events.Words(n.GetCpusUsed()).Count()
 	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=%s", used, nodeCPUs(n)-int(d.GetCoreSpec()), nodeCPUs(n), c.load(n))
 	r.line("AvailableFeatures=%s", nodeFeatures(n))
-	r.line("ActiveFeatures=%s", nodeFeatures(n))
+	r.line("ActiveFeatures=%s", activeFeatures(n))
 	r.line("Gres=%s", nodeGres(n))
 	if details > 0 {
 		r.line("GresDrain=N/A")

@@ -291,7 +291,7 @@ func energy(a Account) string {
 // waitReason is why a job waited, not why it ended; that it was held is not kept.
 func waitReason(j *rows.JobRow) string {
 	switch r := j.GetWaitReason(); r {
-	case events.Reason_JOB_HELD_USER, events.Reason_JOB_HELD_ADMIN:
+	case events.Reason_JOB_HELD_USER, events.Reason_JOB_HELD_ADMIN, events.Reason_JOB_REQUEUED_HELD:
 		return events.Reason_NONE.Word()
 	default:
 		return r.Word()
