@@ -82,12 +82,23 @@ func cancel(s *slurm.Scancel, w *World) int {
 		for _, line := range strings.Split(refused(t.Code, t.Text), "\n") {
 			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %d: %s\n", t.Job, line)
 		}
-		code = 1
+		code = max(code, scancelExit(t.Code))
 	}
 	if s.Verbose > 0 && !s.Quiet && v.Touched == 0 && code == 0 {
 		fmt.Fprintln(w.Stderr, "scancel: nothing was left to end: "+refusals[events.Code_ALREADY_DONE])
 	}
 	return code
+}
+
+// scancelExit is the exit code for a job that was not ended: scancel ends with the low byte of Slurm's number for the refusal.
+func scancelExit(code events.Code) int {
+	switch code {
+	case events.Code_ACCESS_DENIED:
+		return 2002 & 0xff
+	case events.Code_UNKNOWN_JOB:
+		return 2017 & 0xff
+	}
+	return 1
 }
 
 func targetKind(t *events.Target) string {

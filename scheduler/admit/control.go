@@ -163,8 +163,11 @@ func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 	j := p.job
 	step := t.GetHasStep()
 	switch {
-	case step && (j.Waits() || j.Completing):
-		return // there is no such step
+	case step && j.Waits():
+		a.fail(j.Id, refuse(events.Code_UNKNOWN_JOB, "job %d has not started, so it has no step %s", j.Id, events.StepName(t.GetStep())))
+		return
+	case step && j.Completing:
+		return // there is no such step any more
 	case step:
 		signal := m.Signal
 		if signal == 0 {
