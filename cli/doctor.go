@@ -73,7 +73,7 @@ type finding struct {
 func examine(dir site.Dir) *diagnosis {
 	d := &diagnosis{OK: true, Dir: string(dir), Version: Build()}
 	for _, check := range []func(*diagnosis, site.Dir){
-		checkMachine, checkGroups, checkGPUs, checkNames, checkLimits, checkDisk, checkKeys, checkConf, checkCluster,
+		checkMachine, checkGroups, checkGPUs, checkNames, checkLimits, checkDisk, checkKeys, checkConf, checkCluster, checkPolicy,
 	} {
 		check(d, dir)
 	}

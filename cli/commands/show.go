@@ -57,6 +57,8 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 		return 0
 	case "daemons":
 		return showDaemons(w)
+	case "assoc_mgr":
+		return showAssocMgr(s, w)
 	}
 	return w.complain("scontrol", fmt.Errorf("scontrol show %s is not supported by Stint yet", s.Entity))
 }

@@ -109,7 +109,7 @@ var scontrolEntities = []struct {
 	built bool
 }{
 	{"jobs", true}, {"nodes", true}, {"partitions", true}, {"config", true}, {"hostnames", true}, {"hostlist", true}, {"hostlistsorted", true}, {"steps", true},
-	{"licenses", true}, {"reservations", true}, {"daemons", true}, {"aliases", true}, {"assoc_mgr", false}, {"bbstat", true}, {"burstbuffer", true}, {"dwstat", true},
+	{"licenses", true}, {"reservations", true}, {"daemons", true}, {"aliases", true}, {"assoc_mgr", true}, {"bbstat", true}, {"burstbuffer", true}, {"dwstat", true},
 	{"federation", true}, {"slurmd", false}, {"topoconf", false}, {"topology", true},
 }
 
