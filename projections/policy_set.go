@@ -196,7 +196,7 @@ func limited(list []*events.LimitValue, changes []*events.LimitChange) ([]*event
 		}
 		i, have := slices.BinarySearchFunc(out, l.Limit, func(v *events.LimitValue, l events.Limit) int { return cmp.Compare(v.Limit, l) })
 		next := &events.LimitValue{Limit: l.Limit, Value: l.Value}
-		gone := l.Clear
+		gone := l.Clear || l.Limit == events.Limit_SHARES && l.Value == 1 // one share is what everybody has
 		if VectorLimit(l.Limit) {
 			next.Value = 0
 			if have && !l.Clear {

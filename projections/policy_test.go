@@ -265,6 +265,11 @@ func TestPolicyInherits(t *testing.T) {
 	if p.Default("ann", "main").GetAccount() != "sub" {
 		t.Errorf("ann's default account is %q", p.Default("ann", "main").GetAccount())
 	}
+	one := []*events.LimitChange{{Limit: events.Limit_SHARES, Value: 1}}
+	must(do(&events.PolicyAct{Deed: events.PolicyDeed_POLICY_MODIFY, Kind: events.PolicyKind_POLICY_ASSOCIATION, Associations: []uint32{ann.Id}, Set: &events.PolicySettings{Limits: one}}))
+	if l := p.AssociationID(ann.Id).Limits; len(l) > 0 {
+		t.Errorf("one share, which is what everybody has, is kept as %v", l)
+	}
 	for _, bad := range []struct {
 		why string
 		act *events.PolicyAct
