@@ -104,6 +104,7 @@ type Ask struct {
 	//	*Ask_Wait
 	//	*Ask_Policy
 	//	*Ask_Test
+	//	*Ask_Stats
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -250,6 +251,15 @@ func (x *Ask) GetTest() *AskTest {
 	return nil
 }
 
+func (x *Ask) GetStats() *AskStats {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Stats); ok {
+			return x.Stats
+		}
+	}
+	return nil
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -294,6 +304,10 @@ type Ask_Test struct {
 	Test *AskTest `protobuf:"bytes,20,opt,name=test,proto3,oneof"`
 }
 
+type Ask_Stats struct {
+	Stats *AskStats `protobuf:"bytes,13,opt,name=stats,proto3,oneof"`
+}
+
 func (*Ask_Jobs) isAsk_What() {}
 
 func (*Ask_Nodes) isAsk_What() {}
@@ -314,6 +328,8 @@ func (*Ask_Policy) isAsk_What() {}
 
 func (*Ask_Test) isAsk_What() {}
 
+func (*Ask_Stats) isAsk_What() {}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // the state this is current to
@@ -331,6 +347,7 @@ type Answer struct {
 	//	*Answer_Wait
 	//	*Answer_Policy
 	//	*Answer_Test
+	//	*Answer_Stats
 	What          isAnswer_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -484,6 +501,15 @@ func (x *Answer) GetTest() *AnswerTest {
 	return nil
 }
 
+func (x *Answer) GetStats() *AnswerStats {
+	if x != nil {
+		if x, ok := x.What.(*Answer_Stats); ok {
+			return x.Stats
+		}
+	}
+	return nil
+}
+
 type isAnswer_What interface {
 	isAnswer_What()
 }
@@ -528,6 +554,10 @@ type Answer_Test struct {
 	Test *AnswerTest `protobuf:"bytes,20,opt,name=test,proto3,oneof"`
 }
 
+type Answer_Stats struct {
+	Stats *AnswerStats `protobuf:"bytes,13,opt,name=stats,proto3,oneof"`
+}
+
 func (*Answer_Jobs) isAnswer_What() {}
 
 func (*Answer_Nodes) isAnswer_What() {}
@@ -547,6 +577,8 @@ func (*Answer_Wait) isAnswer_What() {}
 func (*Answer_Policy) isAnswer_What() {}
 
 func (*Answer_Test) isAnswer_What() {}
+
+func (*Answer_Stats) isAnswer_What() {}
 
 // AskTest: what would become of a submission.
 type AskTest struct {
@@ -2588,11 +2620,313 @@ func (x *AnswerPolicy) GetController() string {
 	return ""
 }
 
+// AskStats: what the leader did since it began, or since somebody asked it to count from nothing. Counters, no truth.
+type AskStats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reset_        bool                   `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskStats) Reset() {
+	*x = AskStats{}
+	mi := &file_projections_view_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskStats) ProtoMessage() {}
+
+func (x *AskStats) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskStats.ProtoReflect.Descriptor instead.
+func (*AskStats) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *AskStats) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
+type AnswerStats struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	SinceUs         int64                  `protobuf:"varint,1,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // counted from here
+	Submitted       uint64                 `protobuf:"varint,2,opt,name=submitted,proto3" json:"submitted,omitempty"`            // jobs and tasks of arrays
+	Started         uint64                 `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`
+	Completed       uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
+	Canceled        uint64                 `protobuf:"varint,5,opt,name=canceled,proto3" json:"canceled,omitempty"`
+	Failed          uint64                 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Pending         uint64                 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
+	Running         uint64                 `protobuf:"varint,8,opt,name=running,proto3" json:"running,omitempty"`
+	Passes          *Passes                `protobuf:"bytes,9,opt,name=passes,proto3" json:"passes,omitempty"`
+	Backfill        *Passes                `protobuf:"bytes,10,opt,name=backfill,proto3" json:"backfill,omitempty"`                                       // passes in which jobs behind one that has to wait were tried
+	Backfilled      uint64                 `protobuf:"varint,11,opt,name=backfilled,proto3" json:"backfilled,omitempty"`                                  // jobs started before one that has to wait, since the leader began …
+	BackfilledSince uint64                 `protobuf:"varint,12,opt,name=backfilled_since,json=backfilledSince,proto3" json:"backfilled_since,omitempty"` // … and since the counters began
+	Held            uint64                 `protobuf:"varint,13,opt,name=held,proto3" json:"held,omitempty"`                                              // allocations and reservations that the last pass planned with
+	Leader          string                 `protobuf:"bytes,14,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AnswerStats) Reset() {
+	*x = AnswerStats{}
+	mi := &file_projections_view_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerStats) ProtoMessage() {}
+
+func (x *AnswerStats) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerStats.ProtoReflect.Descriptor instead.
+func (*AnswerStats) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *AnswerStats) GetSinceUs() int64 {
+	if x != nil {
+		return x.SinceUs
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetSubmitted() uint64 {
+	if x != nil {
+		return x.Submitted
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetCanceled() uint64 {
+	if x != nil {
+		return x.Canceled
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetPending() uint64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetRunning() uint64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetPasses() *Passes {
+	if x != nil {
+		return x.Passes
+	}
+	return nil
+}
+
+func (x *AnswerStats) GetBackfill() *Passes {
+	if x != nil {
+		return x.Backfill
+	}
+	return nil
+}
+
+func (x *AnswerStats) GetBackfilled() uint64 {
+	if x != nil {
+		return x.Backfilled
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetBackfilledSince() uint64 {
+	if x != nil {
+		return x.BackfilledSince
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetHeld() uint64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+// Passes of the scheduler: how many, and microseconds.
+type Passes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	LastUs        int64                  `protobuf:"varint,2,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"` // when
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	Most          uint64                 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	Sum           uint64                 `protobuf:"varint,5,opt,name=sum,proto3" json:"sum,omitempty"`
+	Depth         uint64                 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`                       // jobs tried in the last pass …
+	DepthSum      uint64                 `protobuf:"varint,7,opt,name=depth_sum,json=depthSum,proto3" json:"depth_sum,omitempty"` // … and in all
+	Queue         uint64                 `protobuf:"varint,8,opt,name=queue,proto3" json:"queue,omitempty"`                       // jobs that waited as it began
+	QueueSum      uint64                 `protobuf:"varint,9,opt,name=queue_sum,json=queueSum,proto3" json:"queue_sum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Passes) Reset() {
+	*x = Passes{}
+	mi := &file_projections_view_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Passes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Passes) ProtoMessage() {}
+
+func (x *Passes) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_view_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Passes.ProtoReflect.Descriptor instead.
+func (*Passes) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Passes) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Passes) GetLastUs() int64 {
+	if x != nil {
+		return x.LastUs
+	}
+	return 0
+}
+
+func (x *Passes) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *Passes) GetMost() uint64 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *Passes) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Passes) GetDepth() uint64 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *Passes) GetDepthSum() uint64 {
+	if x != nil {
+		return x.DepthSum
+	}
+	return 0
+}
+
+func (x *Passes) GetQueue() uint64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *Passes) GetQueueSum() uint64 {
+	if x != nil {
+		return x.QueueSum
+	}
+	return 0
+}
+
 var File_projections_view_proto protoreflect.FileDescriptor
 
 const file_projections_view_proto_rawDesc = "" +
 	"\n" +
-	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\xdb\x04\n" +
+	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\x90\x05\n" +
 	"\x03Ask\x12\x1b\n" +
 	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x15\n" +
 	"\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x120\n" +
@@ -2606,9 +2940,10 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x04wait\x18\n" +
 	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04wait\x126\n" +
 	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policy\x120\n" +
-	"\x04test\x18\x14 \x01(\v2\x1a.stint.projections.AskTestH\x00R\x04testB\x06\n" +
+	"\x04test\x18\x14 \x01(\v2\x1a.stint.projections.AskTestH\x00R\x04test\x123\n" +
+	"\x05stats\x18\r \x01(\v2\x1b.stint.projections.AskStatsH\x00R\x05statsB\x06\n" +
 	"\x04whatB\x06\n" +
-	"\x04_uid\"\xff\x04\n" +
+	"\x04_uid\"\xb7\x05\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06now_us\x18\x02 \x01(\x03R\x05nowUs\x12\x14\n" +
@@ -2623,7 +2958,8 @@ const file_projections_view_proto_rawDesc = "" +
 	" \x01(\v2\x1c.stint.projections.AnswerWhyH\x00R\x03why\x123\n" +
 	"\x04wait\x18\v \x01(\v2\x1d.stint.projections.AnswerWaitH\x00R\x04wait\x129\n" +
 	"\x06policy\x18\f \x01(\v2\x1f.stint.projections.AnswerPolicyH\x00R\x06policy\x123\n" +
-	"\x04test\x18\x14 \x01(\v2\x1d.stint.projections.AnswerTestH\x00R\x04testB\x06\n" +
+	"\x04test\x18\x14 \x01(\v2\x1d.stint.projections.AnswerTestH\x00R\x04test\x126\n" +
+	"\x05stats\x18\r \x01(\v2\x1e.stint.projections.AnswerStatsH\x00R\x05statsB\x06\n" +
 	"\x04what\"b\n" +
 	"\aAskTest\x12,\n" +
 	"\x06author\x18\x01 \x01(\v2\x14.stint.events.AuthorR\x06author\x12)\n" +
@@ -2795,7 +3131,37 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x06config\x18\x02 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x1e\n" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
-	"controller*\x9d\x01\n" +
+	"controller\" \n" +
+	"\bAskStats\x12\x14\n" +
+	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xc7\x03\n" +
+	"\vAnswerStats\x12\x19\n" +
+	"\bsince_us\x18\x01 \x01(\x03R\asinceUs\x12\x1c\n" +
+	"\tsubmitted\x18\x02 \x01(\x04R\tsubmitted\x12\x18\n" +
+	"\astarted\x18\x03 \x01(\x04R\astarted\x12\x1c\n" +
+	"\tcompleted\x18\x04 \x01(\x04R\tcompleted\x12\x1a\n" +
+	"\bcanceled\x18\x05 \x01(\x04R\bcanceled\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x04R\x06failed\x12\x18\n" +
+	"\apending\x18\a \x01(\x04R\apending\x12\x18\n" +
+	"\arunning\x18\b \x01(\x04R\arunning\x121\n" +
+	"\x06passes\x18\t \x01(\v2\x19.stint.projections.PassesR\x06passes\x125\n" +
+	"\bbackfill\x18\n" +
+	" \x01(\v2\x19.stint.projections.PassesR\bbackfill\x12\x1e\n" +
+	"\n" +
+	"backfilled\x18\v \x01(\x04R\n" +
+	"backfilled\x12)\n" +
+	"\x10backfilled_since\x18\f \x01(\x04R\x0fbackfilledSince\x12\x12\n" +
+	"\x04held\x18\r \x01(\x04R\x04held\x12\x16\n" +
+	"\x06leader\x18\x0e \x01(\tR\x06leader\"\xd7\x01\n" +
+	"\x06Passes\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x17\n" +
+	"\alast_us\x18\x02 \x01(\x03R\x06lastUs\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\x04R\x04most\x12\x10\n" +
+	"\x03sum\x18\x05 \x01(\x04R\x03sum\x12\x14\n" +
+	"\x05depth\x18\x06 \x01(\x04R\x05depth\x12\x1b\n" +
+	"\tdepth_sum\x18\a \x01(\x04R\bdepthSum\x12\x14\n" +
+	"\x05queue\x18\b \x01(\x04R\x05queue\x12\x1b\n" +
+	"\tqueue_sum\x18\t \x01(\x04R\bqueueSum*\x9d\x01\n" +
 	"\n" +
 	"PolicyPart\x12\f\n" +
 	"\bPART_ALL\x10\x00\x12\x11\n" +
@@ -2821,7 +3187,7 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_projections_view_proto_goTypes = []any{
 	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
 	(*Ask)(nil),                 // 1: stint.projections.Ask
@@ -2856,20 +3222,23 @@ var file_projections_view_proto_goTypes = []any{
 	(*AnswerWait)(nil),          // 30: stint.projections.AnswerWait
 	(*AskPolicy)(nil),           // 31: stint.projections.AskPolicy
 	(*AnswerPolicy)(nil),        // 32: stint.projections.AnswerPolicy
-	(*events.Author)(nil),       // 33: stint.events.Author
-	(*events.JobSpec)(nil),      // 34: stint.events.JobSpec
-	(events.Code)(0),            // 35: stint.events.Code
-	(events.JobState)(0),        // 36: stint.events.JobState
-	(*Job)(nil),                 // 37: stint.projections.Job
-	(*Array)(nil),               // 38: stint.projections.Array
-	(events.Reason)(0),          // 39: stint.events.Reason
-	(*Node)(nil),                // 40: stint.projections.Node
-	(*events.PartitionDef)(nil), // 41: stint.events.PartitionDef
-	(*events.Config)(nil),       // 42: stint.events.Config
-	(*IntentVerdict)(nil),       // 43: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 44: stint.projections.TermState
-	(*VoidCount)(nil),           // 45: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 46: stint.projections.PolicyState
+	(*AskStats)(nil),            // 33: stint.projections.AskStats
+	(*AnswerStats)(nil),         // 34: stint.projections.AnswerStats
+	(*Passes)(nil),              // 35: stint.projections.Passes
+	(*events.Author)(nil),       // 36: stint.events.Author
+	(*events.JobSpec)(nil),      // 37: stint.events.JobSpec
+	(events.Code)(0),            // 38: stint.events.Code
+	(events.JobState)(0),        // 39: stint.events.JobState
+	(*Job)(nil),                 // 40: stint.projections.Job
+	(*Array)(nil),               // 41: stint.projections.Array
+	(events.Reason)(0),          // 42: stint.events.Reason
+	(*Node)(nil),                // 43: stint.projections.Node
+	(*events.PartitionDef)(nil), // 44: stint.events.PartitionDef
+	(*events.Config)(nil),       // 45: stint.events.Config
+	(*IntentVerdict)(nil),       // 46: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 47: stint.projections.TermState
+	(*VoidCount)(nil),           // 48: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 49: stint.projections.PolicyState
 }
 var file_projections_view_proto_depIdxs = []int32{
 	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
@@ -2882,58 +3251,62 @@ var file_projections_view_proto_depIdxs = []int32{
 	29, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
 	31, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
 	3,  // 9: stint.projections.Ask.test:type_name -> stint.projections.AskTest
-	6,  // 10: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
-	12, // 11: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
-	15, // 12: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	17, // 13: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	19, // 14: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	22, // 15: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	24, // 16: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	30, // 17: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	32, // 18: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
-	4,  // 19: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
-	33, // 20: stint.projections.AskTest.author:type_name -> stint.events.Author
-	34, // 21: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
-	35, // 22: stint.projections.AnswerTest.code:type_name -> stint.events.Code
-	36, // 23: stint.projections.AskJobs.states:type_name -> stint.events.JobState
-	7,  // 24: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	37, // 25: stint.projections.JobView.job:type_name -> stint.projections.Job
-	8,  // 26: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	38, // 27: stint.projections.JobView.array:type_name -> stint.projections.Array
-	39, // 28: stint.projections.Outcome.reason:type_name -> stint.events.Reason
-	9,  // 29: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	39, // 30: stint.projections.Blocker.reason:type_name -> stint.events.Reason
-	8,  // 31: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	40, // 32: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	41, // 33: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	42, // 34: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	13, // 35: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	42, // 36: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	43, // 37: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	40, // 38: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	20, // 39: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	42, // 40: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	37, // 41: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	38, // 42: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	44, // 43: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	45, // 44: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 45: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 46: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	25, // 47: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	26, // 48: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	28, // 49: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	27, // 50: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	37, // 51: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	38, // 52: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	37, // 53: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 54: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	46, // 55: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	42, // 56: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	33, // 10: stint.projections.Ask.stats:type_name -> stint.projections.AskStats
+	6,  // 11: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
+	12, // 12: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
+	15, // 13: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
+	17, // 14: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
+	19, // 15: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
+	22, // 16: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
+	24, // 17: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
+	30, // 18: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	32, // 19: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
+	4,  // 20: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
+	34, // 21: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
+	36, // 22: stint.projections.AskTest.author:type_name -> stint.events.Author
+	37, // 23: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
+	38, // 24: stint.projections.AnswerTest.code:type_name -> stint.events.Code
+	39, // 25: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	7,  // 26: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
+	40, // 27: stint.projections.JobView.job:type_name -> stint.projections.Job
+	8,  // 28: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
+	41, // 29: stint.projections.JobView.array:type_name -> stint.projections.Array
+	42, // 30: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	9,  // 31: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
+	42, // 32: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	8,  // 33: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
+	43, // 34: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	44, // 35: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	45, // 36: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	13, // 37: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
+	45, // 38: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	46, // 39: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	43, // 40: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	20, // 41: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	45, // 42: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	40, // 43: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	41, // 44: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	47, // 45: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	48, // 46: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 47: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 48: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	25, // 49: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	26, // 50: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	28, // 51: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	27, // 52: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	40, // 53: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	41, // 54: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	40, // 55: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 56: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	49, // 57: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	45, // 58: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	35, // 59: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	35, // 60: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }
@@ -2953,6 +3326,7 @@ func file_projections_view_proto_init() {
 		(*Ask_Wait)(nil),
 		(*Ask_Policy)(nil),
 		(*Ask_Test)(nil),
+		(*Ask_Stats)(nil),
 	}
 	file_projections_view_proto_msgTypes[1].OneofWrappers = []any{
 		(*Answer_Jobs)(nil),
@@ -2965,6 +3339,7 @@ func file_projections_view_proto_init() {
 		(*Answer_Wait)(nil),
 		(*Answer_Policy)(nil),
 		(*Answer_Test)(nil),
+		(*Answer_Stats)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2972,7 +3347,7 @@ func file_projections_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

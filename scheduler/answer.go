@@ -13,7 +13,7 @@ import (
 )
 
 // views are the kinds of questions a controller answers; see projections.Ask.
-var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy", "test"}
+var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy", "test", "stats"}
 
 // Subjects of what is said between controllers about outcomes: core messages, never truth.
 const (
@@ -46,6 +46,7 @@ func (c *Controller) answer() (stop func(), err error) {
 		keep(w.Answer(events.SubjectAsk(view), answerQueue, c.reply))
 	}
 	keep(w.Answer(events.SubjectAsk("node")+".*", answerQueue, c.reply))
+	keep(w.Answer(subjectStats+events.Token(c.cfg.Name), "", c.hearStats))
 	keep(w.Listen(subjectOutcomes, "", c.hearOutcomes))
 	keep(w.Answer(subjectAllOutcomes+events.Token(c.cfg.Name), "", func(context.Context, bus.Nudge) ([]byte, error) {
 		if t := c.outcomes.all(); c.busyLeading() {
@@ -80,6 +81,9 @@ func (c *Controller) Answer(ctx context.Context, ask *projections.Ask) *projecti
 	}
 	if w := ask.GetWhy(); w.GetThorough() {
 		return c.answerThoroughly(ctx, ask)
+	}
+	if ask.GetStats() != nil {
+		return c.answerStats(ctx, ask)
 	}
 	if t := ask.GetTest(); t != nil {
 		return c.answerTest(ctx, ask)

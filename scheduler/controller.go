@@ -57,6 +57,7 @@ type Controller struct {
 	mail     *mailer
 	beats    *beats
 	outcomes *outcomes
+	stats    *stats
 	snaps    *snapshots
 	watch    *watch
 	report   atomic.Pointer[report]
@@ -103,6 +104,7 @@ func New(cfg Config) (*Controller, error) {
 	c.feed.told = c.mail.told
 	c.beats = newBeats(cfg.Clock)
 	c.outcomes = newOutcomes()
+	c.stats = newStats(cfg.Clock().UnixMicro())
 	c.snaps = &snapshots{dir: cfg.Dir, every: cfg.SnapshotEvery, log: c.log}
 	c.watch = &watch{limit: cfg.Stuck, log: c.log}
 	return c, nil

@@ -232,6 +232,7 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 	c.watch.fail(nil)
 	l.cycles++
 	l.lastCycle = now
+	c.stats.passed(now, took, c.memory.Seen, facts)
 	l.next = next
 	basis := c.state.Seq()
 	c.publish(c.outcomes.merge(basis, outcomes, c.state))

@@ -83,6 +83,9 @@ func (c *Controller) fold(b bus.Batch) {
 		}
 		changes := c.state.Changes()
 		c.act(changes)
+		if c.lead.tip { // what was there before is not of this time
+			c.stats.changed(changes)
+		}
 		if e.Author == events.AuthorNode {
 			c.beats.heard(e.Name)
 		}

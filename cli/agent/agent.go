@@ -45,6 +45,8 @@ type Agent struct {
 	names   *Names
 	limiter *limiter
 	intents *intents
+	calls   *calls
+	serving atomic.Int32 // connections
 	busUp   atomic.Bool
 	seen    atomic.Uint64 // the last sequence an answer to anybody here was current to: later answers are at least that
 }
@@ -63,7 +65,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Names == nil {
 		cfg.Names = NewNames()
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log.With("host", cfg.Host), names: cfg.Names, limiter: newLimiter(cfg.Limits)}
+	a := &Agent{cfg: cfg, log: cfg.Log.With("host", cfg.Host), names: cfg.Names, limiter: newLimiter(cfg.Limits), calls: newCalls()}
 	a.intents = newIntents(cfg.Bus.Events(), events.SubjectIntentHost(cfg.Host), a.log)
 	return a, nil
 }
@@ -164,6 +166,8 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 		return
 	}
 	defer release()
+	a.serving.Add(1)
+	defer a.serving.Add(-1)
 	r := bufio.NewReaderSize(c, 16<<10)
 	call := &call{agent: a, ctx: ctx, peer: peer, send: func(m *wire.Response) error { return wire.Write(c, m) }}
 	for {
@@ -202,7 +206,10 @@ func (a *Agent) serveOne(ctx context.Context, c *net.UnixConn, r io.Reader, call
 		return unread(err)
 	}
 	c.SetReadDeadline(time.Time{})
-	return call.send(call.answer(req)) == nil
+	begin := time.Now()
+	resp := call.answer(req)
+	a.calls.count(kindOf(req), call.peer.uid, time.Since(begin), resp.GetCode() == events.Code_RATE_LIMITED)
+	return call.send(resp) == nil
 }
 
 // peer is who is at the other end of a connection, by the kernel's word.
@@ -252,6 +259,8 @@ func (c *call) answer(req *wire.Request) *wire.Response {
 		return c.account(w.Account)
 	case *wire.Request_Blob:
 		return c.blob(w.Blob)
+	case *wire.Request_Stats:
+		return c.stats(w.Stats)
 	case *wire.Request_Hello:
 		who := c.agent.names.User(c.ctx, c.peer.uid, c.peer.gid)
 		return &wire.Response{What: &wire.Response_Welcome{Welcome: &wire.Welcome{

@@ -26,6 +26,9 @@ type intents struct {
 	queue   chan *waiting
 }
 
+// waiting is how many acts wait to be appended.
+func (i *intents) waiting() int { return len(i.queue) }
+
 // waiting is one intent and where its author waits for the word that it is kept.
 type waiting struct {
 	intent *events.Intent

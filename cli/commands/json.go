@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bufio"
+	"io"
 
 	"stint/cli/slurm/format"
 )
@@ -64,6 +65,17 @@ func (j *jsonPrinter) end(cluster string, queue bool) int {
 		j.out.WriteString("]" + format.JSONTail(meta, now, queue))
 	}
 	if err := j.out.Flush(); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// printOne prints an answer that is one record as JSON.
+func printOne(w *World, key, cluster string, record any) int {
+	_, err := io.WriteString(w.Stdout, "{\n  \""+key+"\": "+format.JSON(record, 1)+format.JSONTail(format.JSONMeta{
+		Command: w.called, User: w.user(), Cluster: cluster, Release: w.Release(),
+	}, w.Now.UnixMicro(), false))
+	if err != nil {
 		return 1
 	}
 	return 0

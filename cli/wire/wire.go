@@ -262,6 +262,19 @@ func (c *Conn) Account(q *rows.Ask) (*rows.Answer, error) {
 	return a, nil
 }
 
+// Stats asks for what the agent and the leader counted, and with reset has them begin anew.
+func (c *Conn) Stats(reset bool) (*Counted, error) {
+	resp, err := c.Call(&Request{What: &Request_Stats{Stats: &Stats{Reset_: reset}}})
+	if err != nil {
+		return nil, err
+	}
+	a := resp.GetCounted()
+	if a.GetAnswer().GetStats() == nil {
+		return nil, errors.New("the agent answered something else than was asked")
+	}
+	return a, nil
+}
+
 // Blob fetches a script or an environment. The agent hands it only to who submitted it, and to root.
 func (c *Conn) Blob(ref *events.BlobRef) ([]byte, error) {
 	resp, err := c.Call(&Request{What: &Request_Blob{Blob: ref}})

@@ -38,6 +38,7 @@ type Request struct {
 	//	*Request_Account
 	//	*Request_Hello
 	//	*Request_Blob
+	//	*Request_Stats
 	What          isRequest_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -134,6 +135,15 @@ func (x *Request) GetBlob() *events.BlobRef {
 	return nil
 }
 
+func (x *Request) GetStats() *Stats {
+	if x != nil {
+		if x, ok := x.What.(*Request_Stats); ok {
+			return x.Stats
+		}
+	}
+	return nil
+}
+
 type isRequest_What interface {
 	isRequest_What()
 }
@@ -162,6 +172,10 @@ type Request_Blob struct {
 	Blob *events.BlobRef `protobuf:"bytes,6,opt,name=blob,proto3,oneof"` // a script or an environment that the caller submitted
 }
 
+type Request_Stats struct {
+	Stats *Stats `protobuf:"bytes,9,opt,name=stats,proto3,oneof"`
+}
+
 func (*Request_Submit) isRequest_What() {}
 
 func (*Request_Control) isRequest_What() {}
@@ -173,6 +187,8 @@ func (*Request_Account) isRequest_What() {}
 func (*Request_Hello) isRequest_What() {}
 
 func (*Request_Blob) isRequest_What() {}
+
+func (*Request_Stats) isRequest_What() {}
 
 type Response struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -187,6 +203,7 @@ type Response struct {
 	//	*Response_Account
 	//	*Response_Welcome
 	//	*Response_Blob
+	//	*Response_Counted
 	What          isResponse_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -302,6 +319,15 @@ func (x *Response) GetBlob() []byte {
 	return nil
 }
 
+func (x *Response) GetCounted() *Counted {
+	if x != nil {
+		if x, ok := x.What.(*Response_Counted); ok {
+			return x.Counted
+		}
+	}
+	return nil
+}
+
 type isResponse_What interface {
 	isResponse_What()
 }
@@ -326,6 +352,10 @@ type Response_Blob struct {
 	Blob []byte `protobuf:"bytes,8,opt,name=blob,proto3,oneof"`
 }
 
+type Response_Counted struct {
+	Counted *Counted `protobuf:"bytes,11,opt,name=counted,proto3,oneof"`
+}
+
 func (*Response_Verdicts) isResponse_What() {}
 
 func (*Response_Answer) isResponse_What() {}
@@ -335,6 +365,8 @@ func (*Response_Account) isResponse_What() {}
 func (*Response_Welcome) isResponse_What() {}
 
 func (*Response_Blob) isResponse_What() {}
+
+func (*Response_Counted) isResponse_What() {}
 
 // Submit: jobs, each with one component or the components of a heterogeneous one.
 type Submit struct {
@@ -842,20 +874,234 @@ func (x *Welcome) GetDir() string {
 	return ""
 }
 
+// Stats: what this host's agent and the leader counted; reset begins anew, which takes an administrator.
+type Stats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reset_        bool                   `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stats) Reset() {
+	*x = Stats{}
+	mi := &file_cli_wire_wire_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stats) ProtoMessage() {}
+
+func (x *Stats) ProtoReflect() protoreflect.Message {
+	mi := &file_cli_wire_wire_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stats.ProtoReflect.Descriptor instead.
+func (*Stats) Descriptor() ([]byte, []int) {
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Stats) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
+type Counted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        *projections.Answer    `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"` // the leader's, with its stats
+	Kinds         []*Calls               `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`   // of requests, by kind
+	Users         []*Calls               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`   // by user
+	SinceUs       int64                  `protobuf:"varint,4,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"`
+	Serving       uint32                 `protobuf:"varint,5,opt,name=serving,proto3" json:"serving,omitempty"`                // connections that are open
+	Waiting       uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                // acts that wait to be appended
+	ClockUs       uint32                 `protobuf:"varint,7,opt,name=clock_us,json=clockUs,proto3" json:"clock_us,omitempty"` // a thousand readings of the clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counted) Reset() {
+	*x = Counted{}
+	mi := &file_cli_wire_wire_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counted) ProtoMessage() {}
+
+func (x *Counted) ProtoReflect() protoreflect.Message {
+	mi := &file_cli_wire_wire_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counted.ProtoReflect.Descriptor instead.
+func (*Counted) Descriptor() ([]byte, []int) {
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Counted) GetAnswer() *projections.Answer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *Counted) GetKinds() []*Calls {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Counted) GetUsers() []*Calls {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Counted) GetSinceUs() int64 {
+	if x != nil {
+		return x.SinceUs
+	}
+	return 0
+}
+
+func (x *Counted) GetServing() uint32 {
+	if x != nil {
+		return x.Serving
+	}
+	return 0
+}
+
+func (x *Counted) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Counted) GetClockUs() uint32 {
+	if x != nil {
+		return x.ClockUs
+	}
+	return 0
+}
+
+type Calls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // as Slurm names the call; the user's
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // Slurm's of the call; the user's
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	TotalUs       uint64                 `protobuf:"varint,4,opt,name=total_us,json=totalUs,proto3" json:"total_us,omitempty"`
+	Refused       uint64                 `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"` // beyond what one user may ask for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Calls) Reset() {
+	*x = Calls{}
+	mi := &file_cli_wire_wire_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Calls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Calls) ProtoMessage() {}
+
+func (x *Calls) ProtoReflect() protoreflect.Message {
+	mi := &file_cli_wire_wire_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Calls.ProtoReflect.Descriptor instead.
+func (*Calls) Descriptor() ([]byte, []int) {
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Calls) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Calls) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Calls) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Calls) GetTotalUs() uint64 {
+	if x != nil {
+		return x.TotalUs
+	}
+	return 0
+}
+
+func (x *Calls) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
 var File_cli_wire_wire_proto protoreflect.FileDescriptor
 
 const file_cli_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"\x13cli/wire/wire.proto\x12\n" +
-	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x16ledger/rows/rows.proto\"\xa3\x02\n" +
+	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x16ledger/rows/rows.proto\"\xce\x02\n" +
 	"\aRequest\x12,\n" +
 	"\x06submit\x18\x01 \x01(\v2\x12.stint.wire.SubmitH\x00R\x06submit\x12/\n" +
 	"\acontrol\x18\x02 \x01(\v2\x13.stint.wire.ControlH\x00R\acontrol\x12*\n" +
 	"\x03ask\x18\x03 \x01(\v2\x16.stint.projections.AskH\x00R\x03ask\x12-\n" +
 	"\aaccount\x18\x04 \x01(\v2\x11.stint.ledger.AskH\x00R\aaccount\x12)\n" +
 	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
-	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blobB\x06\n" +
-	"\x04what\"\xda\x02\n" +
+	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blob\x12)\n" +
+	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05statsB\x06\n" +
+	"\x04what\"\x8b\x03\n" +
 	"\bResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
@@ -865,7 +1111,8 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\x06answer\x18\x05 \x01(\v2\x19.stint.projections.AnswerH\x00R\x06answer\x120\n" +
 	"\aaccount\x18\x06 \x01(\v2\x14.stint.ledger.AnswerH\x00R\aaccount\x12/\n" +
 	"\awelcome\x18\a \x01(\v2\x13.stint.wire.WelcomeH\x00R\awelcome\x12\x14\n" +
-	"\x04blob\x18\b \x01(\fH\x00R\x04blobB\x06\n" +
+	"\x04blob\x18\b \x01(\fH\x00R\x04blob\x12/\n" +
+	"\acounted\x18\v \x01(\v2\x13.stint.wire.CountedH\x00R\acountedB\x06\n" +
 	"\x04what\"z\n" +
 	"\x06Submit\x12#\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0f.stint.wire.JobR\x04jobs\x12\x17\n" +
@@ -903,7 +1150,23 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x19\n" +
 	"\blast_seq\x18\x05 \x01(\x04R\alastSeq\x12\x15\n" +
 	"\x06bus_up\x18\x06 \x01(\bR\x05busUp\x12\x10\n" +
-	"\x03dir\x18\a \x01(\tR\x03dirB\x15Z\x13stint/cli/wire;wireb\x06proto3"
+	"\x03dir\x18\a \x01(\tR\x03dir\"\x1d\n" +
+	"\x05Stats\x12\x14\n" +
+	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xf8\x01\n" +
+	"\aCounted\x121\n" +
+	"\x06answer\x18\x01 \x01(\v2\x19.stint.projections.AnswerR\x06answer\x12'\n" +
+	"\x05kinds\x18\x02 \x03(\v2\x11.stint.wire.CallsR\x05kinds\x12'\n" +
+	"\x05users\x18\x03 \x03(\v2\x11.stint.wire.CallsR\x05users\x12\x19\n" +
+	"\bsince_us\x18\x04 \x01(\x03R\asinceUs\x12\x18\n" +
+	"\aserving\x18\x05 \x01(\rR\aserving\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\rR\awaiting\x12\x19\n" +
+	"\bclock_us\x18\a \x01(\rR\aclockUs\"~\n" +
+	"\x05Calls\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x19\n" +
+	"\btotal_us\x18\x04 \x01(\x04R\atotalUs\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\x04R\arefusedB\x15Z\x13stint/cli/wire;wireb\x06proto3"
 
 var (
 	file_cli_wire_wire_proto_rawDescOnce sync.Once
@@ -917,7 +1180,7 @@ func file_cli_wire_wire_proto_rawDescGZIP() []byte {
 	return file_cli_wire_wire_proto_rawDescData
 }
 
-var file_cli_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_cli_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_cli_wire_wire_proto_goTypes = []any{
 	(*Request)(nil),            // 0: stint.wire.Request
 	(*Response)(nil),           // 1: stint.wire.Response
@@ -929,40 +1192,48 @@ var file_cli_wire_wire_proto_goTypes = []any{
 	(*Verdict)(nil),            // 7: stint.wire.Verdict
 	(*Hello)(nil),              // 8: stint.wire.Hello
 	(*Welcome)(nil),            // 9: stint.wire.Welcome
-	(*projections.Ask)(nil),    // 10: stint.projections.Ask
-	(*rows.Ask)(nil),           // 11: stint.ledger.Ask
-	(*events.BlobRef)(nil),     // 12: stint.events.BlobRef
-	(events.Code)(0),           // 13: stint.events.Code
-	(*projections.Answer)(nil), // 14: stint.projections.Answer
-	(*rows.Answer)(nil),        // 15: stint.ledger.Answer
-	(*events.JobSpec)(nil),     // 16: stint.events.JobSpec
-	(events.Verb)(0),           // 17: stint.events.Verb
-	(*events.Verdict)(nil),     // 18: stint.events.Verdict
+	(*Stats)(nil),              // 10: stint.wire.Stats
+	(*Counted)(nil),            // 11: stint.wire.Counted
+	(*Calls)(nil),              // 12: stint.wire.Calls
+	(*projections.Ask)(nil),    // 13: stint.projections.Ask
+	(*rows.Ask)(nil),           // 14: stint.ledger.Ask
+	(*events.BlobRef)(nil),     // 15: stint.events.BlobRef
+	(events.Code)(0),           // 16: stint.events.Code
+	(*projections.Answer)(nil), // 17: stint.projections.Answer
+	(*rows.Answer)(nil),        // 18: stint.ledger.Answer
+	(*events.JobSpec)(nil),     // 19: stint.events.JobSpec
+	(events.Verb)(0),           // 20: stint.events.Verb
+	(*events.Verdict)(nil),     // 21: stint.events.Verdict
 }
 var file_cli_wire_wire_proto_depIdxs = []int32{
 	2,  // 0: stint.wire.Request.submit:type_name -> stint.wire.Submit
 	5,  // 1: stint.wire.Request.control:type_name -> stint.wire.Control
-	10, // 2: stint.wire.Request.ask:type_name -> stint.projections.Ask
-	11, // 3: stint.wire.Request.account:type_name -> stint.ledger.Ask
+	13, // 2: stint.wire.Request.ask:type_name -> stint.projections.Ask
+	14, // 3: stint.wire.Request.account:type_name -> stint.ledger.Ask
 	8,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
-	12, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
-	13, // 6: stint.wire.Response.code:type_name -> stint.events.Code
-	6,  // 7: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
-	14, // 8: stint.wire.Response.answer:type_name -> stint.projections.Answer
-	15, // 9: stint.wire.Response.account:type_name -> stint.ledger.Answer
-	9,  // 10: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
-	3,  // 11: stint.wire.Submit.jobs:type_name -> stint.wire.Job
-	4,  // 12: stint.wire.Job.components:type_name -> stint.wire.Component
-	16, // 13: stint.wire.Component.spec:type_name -> stint.events.JobSpec
-	17, // 14: stint.wire.Control.verb:type_name -> stint.events.Verb
-	7,  // 15: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
-	13, // 16: stint.wire.Verdict.code:type_name -> stint.events.Code
-	18, // 17: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	15, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
+	10, // 6: stint.wire.Request.stats:type_name -> stint.wire.Stats
+	16, // 7: stint.wire.Response.code:type_name -> stint.events.Code
+	6,  // 8: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
+	17, // 9: stint.wire.Response.answer:type_name -> stint.projections.Answer
+	18, // 10: stint.wire.Response.account:type_name -> stint.ledger.Answer
+	9,  // 11: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
+	11, // 12: stint.wire.Response.counted:type_name -> stint.wire.Counted
+	3,  // 13: stint.wire.Submit.jobs:type_name -> stint.wire.Job
+	4,  // 14: stint.wire.Job.components:type_name -> stint.wire.Component
+	19, // 15: stint.wire.Component.spec:type_name -> stint.events.JobSpec
+	20, // 16: stint.wire.Control.verb:type_name -> stint.events.Verb
+	7,  // 17: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
+	16, // 18: stint.wire.Verdict.code:type_name -> stint.events.Code
+	21, // 19: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
+	17, // 20: stint.wire.Counted.answer:type_name -> stint.projections.Answer
+	12, // 21: stint.wire.Counted.kinds:type_name -> stint.wire.Calls
+	12, // 22: stint.wire.Counted.users:type_name -> stint.wire.Calls
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_cli_wire_wire_proto_init() }
@@ -977,6 +1248,7 @@ func file_cli_wire_wire_proto_init() {
 		(*Request_Account)(nil),
 		(*Request_Hello)(nil),
 		(*Request_Blob)(nil),
+		(*Request_Stats)(nil),
 	}
 	file_cli_wire_wire_proto_msgTypes[1].OneofWrappers = []any{
 		(*Response_Verdicts)(nil),
@@ -984,6 +1256,7 @@ func file_cli_wire_wire_proto_init() {
 		(*Response_Account)(nil),
 		(*Response_Welcome)(nil),
 		(*Response_Blob)(nil),
+		(*Response_Counted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -991,7 +1264,7 @@ func file_cli_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cli_wire_wire_proto_rawDesc), len(file_cli_wire_wire_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -56,6 +56,17 @@ type Memory struct {
 	desk   *admit.Desk
 	shapes *place.Shapes
 	queue  queueCache
+
+	// Seen is what the last pass saw of the queue. Nothing is decided by it.
+	Seen Seen
+}
+
+// Seen are figures of a pass.
+type Seen struct {
+	Queue  int // entries: a job for each partition it may start in
+	Tried  int // of them, those for which room was looked for or a limit was found
+	Behind int // of them, those behind one that has to wait
+	Held   int // shares of running jobs and plans that were reckoned with
 }
 
 // NewMemory returns an empty memory.

@@ -22,6 +22,7 @@ type placing struct {
 	failed  map[failure]bool
 	trouble map[failure]trouble
 	tests   uint32              // of jobs behind a reservation
+	tried   int                 // of entries
 	several map[uint32]*telling // of jobs that stand in several partitions
 }
 
@@ -42,6 +43,7 @@ type trouble struct {
 // place starts jobs in the order of rank. What cannot start gets a reason.
 func (p *pass) place() {
 	entries := p.queue.Ordered()
+	p.mem.Seen = Seen{Queue: len(entries)}
 	if len(entries) == 0 {
 		p.settleOutcomes()
 		return
@@ -57,6 +59,7 @@ func (p *pass) place() {
 		s.try(&entries[i])
 	}
 	s.turn, s.placing = 0, false
+	p.mem.Seen.Tried, p.mem.Seen.Behind, p.mem.Seen.Held = s.tried, int(s.tests), len(p.ends)
 	s.tellSeveral()
 	p.settleOutcomes()
 }
@@ -95,6 +98,7 @@ func (s *placing) try(e *rank.Entry) {
 			return
 		}
 	}
+	s.tried++
 	if reason, text := s.limitReason(e.Partition, w); reason != events.Reason_NONE {
 		s.waits(w, reason, text)
 		return

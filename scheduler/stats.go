@@ -1,0 +1,147 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"stint/events"
+	"stint/events/bus"
+	"stint/projections"
+	"stint/scheduler/cycle"
+)
+
+// stats counts what this controller saw and, while it leads, did. It is lost with the process: no decision rests on it.
+type stats struct {
+	mu sync.Mutex
+	a  projections.AnswerStats
+}
+
+func newStats(now int64) *stats {
+	return &stats{a: projections.AnswerStats{SinceUs: now, Passes: &projections.Passes{}, Backfill: &projections.Passes{}}}
+}
+
+// reset begins to count anew. What is of the last pass, and what counts since the leader began, stays.
+func (s *stats) reset(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.a = projections.AnswerStats{
+		SinceUs: now, Backfilled: s.a.Backfilled, Held: s.a.Held,
+		Passes:   &projections.Passes{Last: s.a.Passes.Last, LastUs: s.a.Passes.LastUs, Queue: s.a.Passes.Queue},
+		Backfill: &projections.Passes{LastUs: s.a.Backfill.LastUs},
+	}
+}
+
+// changed counts what became of jobs.
+func (s *stats) changed(changes []projections.Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range changes {
+		if c.After == nil {
+			continue
+		}
+		was := events.JobState_PENDING
+		switch {
+		case c.Before != nil:
+			was = c.Before.State
+		case c.After.GetHasTask(): // a task of an array gets its own record as it starts, and was counted with the array
+		default:
+			n := uint64(1)
+			if c.After.Remainder() {
+				n = uint64(events.Words(c.After.GetPending()).Count())
+			}
+			s.a.Submitted += n
+		}
+		if now := c.After.State; now != was {
+			s.count(now)
+		}
+	}
+}
+
+func (s *stats) count(state events.JobState) {
+	switch state {
+	case events.JobState_RUNNING:
+		s.a.Started++
+	case events.JobState_COMPLETED:
+		s.a.Completed++
+	case events.JobState_CANCELLED:
+		s.a.Canceled++
+	case events.JobState_PENDING, events.JobState_SUSPENDED:
+	default:
+		s.a.Failed++
+	}
+}
+
+// passed counts a pass: when it began, how long it took, what it saw and what it decided.
+func (s *stats) passed(at int64, took time.Duration, seen cycle.Seen, facts []*events.Fact) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add := func(p *projections.Passes, depth int) {
+		us := uint64(max(took.Microseconds(), 1))
+		p.Count++
+		p.LastUs, p.Last, p.Most, p.Sum = at, us, max(p.Most, us), p.Sum+us
+		p.Depth, p.DepthSum = uint64(depth), p.DepthSum+uint64(depth)
+		p.Queue, p.QueueSum = uint64(seen.Queue), p.QueueSum+uint64(seen.Queue)
+	}
+	add(s.a.Passes, seen.Tried)
+	s.a.Held = uint64(seen.Held)
+	if seen.Behind > 0 {
+		add(s.a.Backfill, seen.Behind)
+	}
+	for _, f := range facts {
+		if f.GetPlaced().GetBackfilled() {
+			s.a.Backfilled++
+			s.a.BackfilledSince++
+		}
+	}
+}
+
+func (s *stats) copy() *projections.AnswerStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.a.CloneVT()
+}
+
+// subjectStats: the counters of one controller, by its name.
+const subjectStats = "ask.stats."
+
+// answerStats answers with the leader's counters: this controller's, or what the leader says when it is asked.
+func (c *Controller) answerStats(ctx context.Context, ask *projections.Ask) *projections.Answer {
+	s := c.shown.Load()
+	if s == nil {
+		return &projections.Answer{Error: "this controller is still reading the log"}
+	}
+	if leader := s.view.Term().GetController(); leader != "" && leader != c.cfg.Name {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		data, err := ask.MarshalVT()
+		if err == nil {
+			data, err = c.cfg.Bus.Wire().Ask(ctx, subjectStats+events.Token(leader), data)
+		}
+		if a := new(projections.Answer); err == nil && a.UnmarshalVT(data) == nil {
+			return a
+		}
+		return &projections.Answer{Seq: s.view.Seq(), Error: "the leader, " + leader + ", does not answer"}
+	}
+	return c.ownStats(ask)
+}
+
+func (c *Controller) ownStats(ask *projections.Ask) *projections.Answer {
+	if ask.GetStats().GetReset_() {
+		c.stats.reset(c.now())
+	}
+	view := c.shown.Load().view
+	a := c.stats.copy()
+	n := view.Counts()
+	a.Pending, a.Running, a.Leader = uint64(n.Pending), uint64(n.Running), c.cfg.Name
+	return &projections.Answer{Seq: view.Seq(), NowUs: c.now(), What: &projections.Answer_Stats{Stats: a}}
+}
+
+// hearStats answers another controller that was asked.
+func (c *Controller) hearStats(_ context.Context, q bus.Nudge) ([]byte, error) {
+	ask := new(projections.Ask)
+	if err := ask.UnmarshalVT(q.Data); err != nil {
+		return nil, err
+	}
+	return c.ownStats(ask).MarshalVT()
+}
