@@ -74,7 +74,7 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 	if o.rows != nil && !o.rows.MatchString(r.bare()) {
 		return
 	}
-	wanted, ours := r.Stdout, strings.ReplaceAll(a.out, usersOf(a.out), "/users")
+	wanted, ours := r.Stdout, usersDir.ReplaceAllString(a.out, "/users")
 	if r.Group == "env" { // what the batch script saw; the rest is a step's
 		wanted, ours = beforeStep(wanted), beforeStep(ours)
 	}
@@ -105,15 +105,7 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 	}
 }
 
-var usersDir = regexp.MustCompile(`/[A-Za-z0-9/._-]*/s\d\d_[a-z]+/users\b`)
-
-// usersOf returns where the users' files are, as an output has it.
-func usersOf(out string) string {
-	if m := usersDir.FindString(out); m != "" {
-		return m
-	}
-	return "\x00"
-}
+var usersDir = regexp.MustCompile(regexp.QuoteMeta(users) + `\b`)
 
 func beforeStep(out string) string {
 	out, _, _ = strings.Cut(out, "## srun")

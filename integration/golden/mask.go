@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b(17|18)\d{8}\b`), "@TIME"},                       // seconds since 1970
 	{regexp.MustCompile(`\b\d{4}/\d\d/\d\d \d\d[.:]\d\d[.:]\d\d`), "@TIME"}, // SLURM_TIME_FORMAT of the scenarios
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "@TIME"},
+	{regexp.MustCompile(`^(\d+(?:_\S+)?) \d\d:\d\d:\d\d$`), "$1 @TIME"}, // of today, relative
 	{regexp.MustCompile(`\b\d\d\.\d\d\.\d+(-\d+)?\b`), "@VERSION"},
 	{regexp.MustCompile(`\bslurm(-wlm)? @VERSION`), "slurm @VERSION"},
 	{regexp.MustCompile(`AllocNode:Sid=\S+`), "AllocNode:Sid=@HOST:@PID"},
@@ -47,7 +49,7 @@ var (
 // several partitions have in common.
 var unordered = regexp.MustCompile(`\bsinfo\b.* -N\b|\bsinfo -N\b|\bsinfo -S -?[nN]$`)
 
-var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|CPUsLoad|FreeMem|AllocSid|CPULoad|All)|fmt-w2|fmt-all)$`)
+var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|PendingTime|CPUsLoad|FreeMem|AllocSid|CPULoad|All)|fmt-w2|fmt-all)$`)
 
 // differ compares what was printed and returns the first line that differs, "" if none does.
 func differ(r *row, real, ours string) string {
@@ -58,6 +60,14 @@ func differ(r *row, real, ours string) string {
 	if r.Truncated && len(a) > 1 {
 		a = a[:len(a)-1] // the last may be cut within
 		b = b[:min(len(a), len(b))]
+	}
+	if host, err := os.Hostname(); err == nil && r.bare() == "long-AllocNodes" {
+		for i := range b {
+			b[i] = regexp.MustCompile(`\b`+regexp.QuoteMeta(host)+`\b`).ReplaceAllString(b[i], "localhost@HOST")
+		}
+		for i := range a {
+			a[i] = strings.ReplaceAll(a[i], "localhost", "localhost@HOST")
+		}
 	}
 	if unordered.MatchString(r.Command) {
 		slices.Sort(a)
@@ -98,8 +108,15 @@ func figures(text string) string {
 		_, tail, _ := strings.Cut(rest, "\nPending RPC statistics")
 		head += "\nRemote Procedure Call statistics by message type\nPending RPC statistics" + tail
 	}
+	for _, m := range masks {
+		head = m.like.ReplaceAllString(head, m.by)
+	}
+	head = strings.ReplaceAll(means.ReplaceAllString(head, ""), "@TIME (0)", "@TIME (@TIME)")
 	return regexp.MustCompile(`\b\d+(\.\d+)?\b`).ReplaceAllString(head, "0")
 }
+
+// means are lines of sdiag that are there only when something was counted.
+var means = regexp.MustCompile(`(?m)^\t(Mean|Depth Mean|Queue length mean|Cycles per minute).*\n`)
 
 var token = regexp.MustCompile(`@[A-Z]+|(\d+-)?\d+(:\d\d)+|\d+\.\d+|\d+|[A-Za-z]+| +|.`)
 

@@ -17,7 +17,7 @@ import (
 // are told from other numbers by their size (see mask.go), because there a job that one side refuses shifts all that follow.
 func firstOf(scenario string) int {
 	if strings.HasPrefix(scenario, "s10") {
-		return 2
+		return 1
 	}
 	return idsFrom + 1
 }
@@ -73,11 +73,21 @@ func groupsIn(path string) (groups []string, err error) {
 	return groups, nil
 }
 
+// users is where the users' files are: as long a path as the recorded one, since columns cut paths.
+const users = "/tmp/u"
+
 // scene plays one scenario.
 func (o *order) scene(real map[string][]*row, script, name, at string) (err error) {
 	base := filepath.Join(o.work, name)
-	conf, bin, users, dir := filepath.Join(base, "etc"), filepath.Join(base, "bin"), filepath.Join(base, "users"), filepath.Join(base, "d")
-	for _, d := range []string{conf, bin, users, at, filepath.Join(base, "scenario")} {
+	conf, bin, dir := filepath.Join(base, "etc"), filepath.Join(base, "bin"), filepath.Join(base, "d")
+	if err := os.Mkdir(users, 0o755); err != nil {
+		return fmt.Errorf("the folder for users' files, which is left behind only if an earlier run was killed: %w", err)
+	}
+	defer os.RemoveAll(users)
+	if err := os.RemoveAll(at); err != nil { // of an earlier run
+		return err
+	}
+	for _, d := range []string{conf, bin, at, filepath.Join(base, "scenario")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}

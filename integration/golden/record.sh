@@ -39,6 +39,13 @@ if [ "$SCENE" = s10_state ]; then
     command scontrol release "${2%=*}"; ranked "$2"
     command scontrol update nodename="$1" state=resume; sleep 0.7
   }
+  reset() { # the first job was root's, and had ended
+    idle && return 0
+    real_reset; GROUP=setup
+    [ -e "$O/first" ] && return 0
+    U=root real_sub '-J hostname -N2 -n2 -o /dev/null --wrap hostname' >"$O/first"
+    waitj "$(cat "$O/first")"
+  }
   sub() {
     idle && return 0
     case $1 in
@@ -57,15 +64,5 @@ if [ "$SCENE" = s10_state ]; then
       command scontrol update nodename='n[1-3]' state=resume
     fi
     real_settle "$@"
-  }
-  scontrol() { # the last thing before the rows: the recorded priorities, which order what squeue prints
-    idle && return 0
-    case "$*" in *comment=heldjob)
-      set -- "$@"
-      local p; for p in "$R4 2400" "$R3 725" "$R1 600" "${A1}_1 542" "${A1}_2 541" "$P1 975" "$P6 888" "$P4 545" "$P2 544" "$A1 543" "$P7 496" "$P8 420"; do
-        command scontrol update jobid="${p% *}" priority="${p#* }"
-      done ;;
-    esac
-    command scontrol "$@"
   }
 fi

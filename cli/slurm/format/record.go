@@ -289,7 +289,7 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 		r.line("Partitions=%s ", strings.Join(seen, ","))
 	}
 	r.line("BootTime=%s SlurmdStartTime=%s", c.Clock.Time(max(n.GetBootUs(), inv.GetBootUs()), "None"), c.Clock.Time(n.GetExecutorStartUs(), "None"))
-	busy := fmt.Sprintf("LastBusyTime=%s", c.Clock.Time(n.GetBusyUs(), "Unknown"))
+	busy := fmt.Sprintf("LastBusyTime=%s", c.Clock.Time(max(n.GetBusyUs(), n.GetExecutorStartUs()), "Unknown"))
 	if c.Release >= 2302 {
 		busy += " ResumeAfterTime=None"
 	}
