@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -23,9 +25,11 @@ import (
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "look for what is wrong on this machine, and say what to do about it", Category: "RUNNING A CLUSTER",
-		Description: "It ends with 1 if anything is broken; warnings do not count.\n\nExample: stint doctor --json",
-		Flags:       []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Name: "doctor", Usage: "look for what is wrong on this machine, and say what to do about it", Category: running,
+		Description: "It looks at the machine (hardware, control groups, disks, limits), at the cluster's files and versions, at what of the\n" +
+			"configuration has no effect, and at daemons, clocks and nodes, and says what to do. It ends with 1 if anything is broken;\n" +
+			"warnings do not count.\n\nExample: stint doctor --json",
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			dir, err := dirOf(c)
 			if err != nil {
@@ -73,7 +77,7 @@ type finding struct {
 func examine(dir site.Dir) *diagnosis {
 	d := &diagnosis{OK: true, Dir: string(dir), Version: Build()}
 	for _, check := range []func(*diagnosis, site.Dir){
-		checkMachine, checkGroups, checkGPUs, checkNames, checkLimits, checkDisk, checkKeys, checkConf, checkCluster, checkPolicy,
+		checkMachine, checkGroups, checkGPUs, checkNames, checkLimits, checkDisk, checkKeys, checkConf, checkBuilds, checkCluster, checkPolicy,
 	} {
 		check(d, dir)
 	}
@@ -193,40 +197,6 @@ func checkLimits(d *diagnosis, _ site.Dir) {
 	}
 }
 
-func checkDisk(d *diagnosis, dir site.Dir) {
-	at, bytes, err := freeAt(string(dir))
-	if err != nil {
-		d.add("warning", "disk", "", "%v", err)
-		return
-	}
-	free := bytes >> 20
-	switch {
-	case free < 256:
-		d.add("broken", "disk", "make room, or move the cluster with --dir", "%s has %d MiB left; the log needs room", at, free)
-	case free < 2048:
-		d.add("warning", "disk", "make room, or move the cluster with --dir", "%s has %d MiB left", at, free)
-	default:
-		d.add("ok", "disk", "", "%s has %d MiB left", at, free)
-	}
-}
-
-func checkKeys(d *diagnosis, dir site.Dir) {
-	entries, err := os.ReadDir(dir.Keys())
-	if err != nil {
-		return // no cluster, or not ours to read
-	}
-	bad := 0
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().Perm()&0o077 != 0 {
-			bad++
-			d.add("broken", "keys", "chmod 600 "+filepath.Join(dir.Keys(), e.Name()), "others may read %s", e.Name())
-		}
-	}
-	if bad == 0 {
-		d.add("ok", "keys", "", "%d, their owner's alone", len(entries))
-	}
-}
-
 func checkConf(d *diagnosis, dir site.Dir) {
 	c, err := dir.Load()
 	if err != nil || c.ConfFile == "" {
@@ -269,9 +239,10 @@ func checkCluster(d *diagnosis, dir site.Dir) {
 	for _, t := range s.Trouble {
 		d.add("broken", "cluster", "the logs are in "+dir.Logs(), "%s", t)
 	}
+	checkNodes(d, dir)
 	if s.State != nil && len(s.State.Voids) > 0 {
-		for why, n := range s.State.Voids {
-			d.add("note", "voids", "`stint events --void` lists them", "%d: %s", n, why)
+		for _, why := range slices.Sorted(maps.Keys(s.State.Voids)) {
+			d.add("note", "voids", "`stint events --void` lists them", "%d: %s", s.State.Voids[why], why)
 		}
 	}
 }

@@ -2259,6 +2259,7 @@ func (m *Beat) CloneVT() *Beat {
 	r.LoadHundredths = m.LoadHundredths
 	r.FreeMemoryMib = m.FreeMemoryMib
 	r.Known = m.Known
+	r.AtUs = m.AtUs
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -6401,6 +6402,9 @@ func (this *Beat) EqualVT(that *Beat) bool {
 		return false
 	}
 	if this.Known != that.Known {
+		return false
+	}
+	if this.AtUs != that.AtUs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -13548,6 +13552,11 @@ func (m *Beat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AtUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AtUs))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.Known {
 		i--
 		if m.Known {
@@ -18107,6 +18116,9 @@ func (m *Beat) SizeVT() (n int) {
 	}
 	if m.Known {
 		n += 2
+	}
+	if m.AtUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AtUs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -35013,6 +35025,25 @@ func (m *Beat) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Known = bool(v != 0)
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AtUs", wireType)
+			}
+			m.AtUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AtUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

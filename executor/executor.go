@@ -187,7 +187,7 @@ func (e *executor) moment() []byte {
 		e.log.Debug("reading the machine's load", "error", err)
 		return nil
 	}
-	data, _ := (&events.Beat{LoadHundredths: load, FreeMemoryMib: free, Known: true}).MarshalVT() // cannot fail
+	data, _ := (&events.Beat{LoadHundredths: load, FreeMemoryMib: free, Known: true, AtUs: time.Now().UnixMicro()}).MarshalVT() // cannot fail
 	return data
 }
 

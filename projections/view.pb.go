@@ -1325,6 +1325,7 @@ type NodeNow struct {
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	LoadHundredths uint32                 `protobuf:"varint,2,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
 	FreeMemoryMib  uint64                 `protobuf:"varint,3,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
+	AheadUs        int64                  `protobuf:"zigzag64,4,opt,name=ahead_us,json=aheadUs,proto3" json:"ahead_us,omitempty"` // how far its clock was before the controller's when its beat came: a little behind is the way
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1376,6 +1377,13 @@ func (x *NodeNow) GetLoadHundredths() uint32 {
 func (x *NodeNow) GetFreeMemoryMib() uint64 {
 	if x != nil {
 		return x.FreeMemoryMib
+	}
+	return 0
+}
+
+func (x *NodeNow) GetAheadUs() int64 {
+	if x != nil {
+		return x.AheadUs
 	}
 	return 0
 }
@@ -3026,11 +3034,12 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12,\n" +
 	"\x03now\x18\x04 \x03(\v2\x1a.stint.projections.NodeNowR\x03now\x12#\n" +
 	"\rnodes_private\x18\x05 \x01(\bR\fnodesPrivate\x12-\n" +
-	"\x12partitions_private\x18\x06 \x01(\bR\x11partitionsPrivate\"n\n" +
+	"\x12partitions_private\x18\x06 \x01(\bR\x11partitionsPrivate\"\x89\x01\n" +
 	"\aNodeNow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +
-	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\"\v\n" +
+	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\x12\x19\n" +
+	"\bahead_us\x18\x04 \x01(\x12R\aaheadUs\"\v\n" +
 	"\tAskConfig\"\xa0\x01\n" +
 	"\fAnswerConfig\x12,\n" +
 	"\x06config\x18\x01 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x10\n" +

@@ -551,6 +551,7 @@ func (m *NodeNow) CloneVT() *NodeNow {
 	r.Name = m.Name
 	r.LoadHundredths = m.LoadHundredths
 	r.FreeMemoryMib = m.FreeMemoryMib
+	r.AheadUs = m.AheadUs
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2146,6 +2147,9 @@ func (this *NodeNow) EqualVT(that *NodeNow) bool {
 		return false
 	}
 	if this.FreeMemoryMib != that.FreeMemoryMib {
+		return false
+	}
+	if this.AheadUs != that.AheadUs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -4267,6 +4271,11 @@ func (m *NodeNow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AheadUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64((uint64(m.AheadUs)<<1)^uint64((m.AheadUs>>63))))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.FreeMemoryMib != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FreeMemoryMib))
 		i--
@@ -6374,6 +6383,9 @@ func (m *NodeNow) SizeVT() (n int) {
 	}
 	if m.FreeMemoryMib != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.FreeMemoryMib))
+	}
+	if m.AheadUs != 0 {
+		n += 1 + protohelpers.SizeOfZigzag(uint64(m.AheadUs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -10111,6 +10123,27 @@ func (m *NodeNow) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AheadUs", wireType)
+			}
+			var v uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			v = (v >> 1) ^ uint64((int64(v&1)<<63)>>63)
+			m.AheadUs = int64(v)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -38,8 +38,12 @@ func (b *beats) listen(w bus.Wire) (stop func(), err error) {
 		}
 		b.heard(name)
 		if beat := new(events.Beat); beat.UnmarshalVT(n.Data) == nil && beat.Known {
+			said := &projections.NodeNow{Name: name, LoadHundredths: beat.LoadHundredths, FreeMemoryMib: beat.FreeMemoryMib}
+			if beat.AtUs != 0 {
+				said.AheadUs = beat.AtUs - b.clock().UnixMicro()
+			}
 			b.mu.Lock()
-			b.said[name] = &projections.NodeNow{Name: name, LoadHundredths: beat.LoadHundredths, FreeMemoryMib: beat.FreeMemoryMib}
+			b.said[name] = said
 			b.mu.Unlock()
 		}
 	})

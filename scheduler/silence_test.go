@@ -27,4 +27,18 @@ func TestBeatsAreHeard(t *testing.T) {
 			return !b.last[name].IsZero()
 		})
 	}
+	// How wrong the node's clock is, is known from what it says.
+	beat, err := (&events.Beat{Known: true, AtUs: time.Now().Add(time.Hour).UnixMicro()}).MarshalVT()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the clock is told", func() bool {
+		if err := node.Wire().Nudge(events.SubjectBeat("n1"), beat); err != nil {
+			t.Fatal(err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		ahead := time.Duration(b.said["n1"].GetAheadUs()) * time.Microsecond
+		return ahead > 50*time.Minute && ahead <= time.Hour
+	})
 }
