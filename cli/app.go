@@ -110,6 +110,14 @@ func dial(dir site.Dir) (*wire.Conn, error) {
 	return conn, nil
 }
 
+// The headings of the help, which lists them in the order of the alphabet.
+const (
+	running    = "A CLUSTER OF YOUR OWN"
+	jobs       = "JOBS AND THEIR STORY"
+	slurmNames = "SLURM'S COMMANDS, ALSO BY THEIR OWN NAMES"
+	daemons    = "THE DAEMONS, EACH BY ITSELF"
+)
+
 // app is the tree of the stint … commands.
 func app() *cli.App {
 	cli.VersionPrinter = func(*cli.Context) { fmt.Println("stint " + Build()) }
@@ -128,6 +136,13 @@ func app() *cli.App {
 	}
 	a.Commands = append(a.Commands, slurmCommands()...)
 	a.Commands = append(a.Commands, daemonCommands()...)
+	for _, c := range a.Commands { // that what is not given is off needs no saying
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true
+			}
+		}
+	}
 	a.Action = func(c *cli.Context) error {
 		if c.NArg() > 0 {
 			return fmt.Errorf("there is no command %q; `stint --help` lists them", c.Args().First())
@@ -143,7 +158,7 @@ func slurmCommands() []*cli.Command {
 	var out []*cli.Command
 	for _, name := range commands.Names() {
 		out = append(out, &cli.Command{
-			Name: name, Usage: commands.Summary(name), Category: "SLURM'S COMMANDS, ALSO BY THEIR OWN NAMES", SkipFlagParsing: true, HideHelp: true,
+			Name: name, Usage: commands.Summary(name), Category: slurmNames, SkipFlagParsing: true, HideHelp: true,
 			Action: func(c *cli.Context) error {
 				return exitError{code: commands.Run(name, c.Args().Slice(), commands.Process())}
 			},

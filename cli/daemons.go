@@ -16,7 +16,7 @@ import (
 func daemonCommands() []*cli.Command {
 	daemon := func(name, usage, example string, run func(ctx context.Context, h *host) error) *cli.Command {
 		return &cli.Command{
-			Name: name, Usage: usage, Category: "DAEMONS, EACH BY ITSELF",
+			Name: name, Usage: usage, Category: daemons,
 			Description: "It works until it is told to stop by SIGTERM. What it needs to know is in the directory of the cluster, which `stint up` made.\n\nExample: " + example,
 			Flags:       daemonFlags(),
 			Action: func(c *cli.Context) error {

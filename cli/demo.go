@@ -26,7 +26,7 @@ import (
 
 func demoCommand() *cli.Command {
 	return &cli.Command{
-		Name: "demo", Usage: "show the main job: a whole cluster in a temporary folder, real scripts, their output and their story", Category: "RUNNING A CLUSTER",
+		Name: "demo", Usage: "show the main job: a whole cluster in a temporary folder, real scripts, their output and their story", Category: running,
 		Description: "It takes about 75 seconds, since one of its jobs runs into a time limit of a minute, and leaves nothing behind. It ends with 0\nonly if everything came out as it must.\n\nExample: stint demo",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "plain", Usage: "plain lines also on a terminal"}},
 		Action: func(c *cli.Context) error {

@@ -20,7 +20,7 @@ import (
 
 func downCommand() *cli.Command {
 	return &cli.Command{
-		Name: "down", Usage: "stop the cluster on this machine", Category: "RUNNING A CLUSTER",
+		Name: "down", Usage: "stop the cluster on this machine", Category: running,
 		Description: "It refuses while jobs run, unless told what is to become of them.\n\nExamples: stint down\n          stint down --kill\n          stint down --keep    # jobs go on; the next `stint up` finds them",
 		Flags: []cli.Flag{
 			dirFlag(),

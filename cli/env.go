@@ -81,7 +81,7 @@ func self() (string, error) {
 func linksCommand() *cli.Command {
 	return &cli.Command{
 		Name: "links", Usage: "put links with Slurm's command names into a directory", ArgsUsage: "DIR",
-		Category:    "RUNNING A CLUSTER",
+		Category:    running,
 		Description: "The names are " + strings.Join(commands.Names(), ", ") + ".\n\nExample: stint links /usr/local/bin",
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
@@ -95,7 +95,7 @@ func linksCommand() *cli.Command {
 func envCommand() *cli.Command {
 	return &cli.Command{
 		Name: "env", Usage: "print shell commands that put Slurm's command names on PATH", Flags: []cli.Flag{dirFlag()},
-		Category:    "RUNNING A CLUSTER",
+		Category:    running,
 		Description: "Example: eval \"$(stint env)\"",
 		Action: func(c *cli.Context) error {
 			dir, err := dirOf(c)
@@ -148,40 +148,4 @@ func quote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func completionCommand() *cli.Command {
-	return &cli.Command{
-		Name: "completion", Usage: "print completion for a shell", ArgsUsage: "bash|zsh|fish", Category: "RUNNING A CLUSTER",
-		Description: "Example: source <(stint completion bash)",
-		Action: func(c *cli.Context) error {
-			switch c.Args().First() {
-			case "bash":
-				fmt.Fprint(c.App.Writer, `_stint() {
-  local words=("${COMP_WORDS[@]:0:COMP_CWORD}")
-  COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
-}
-complete -o bashdefault -o default -F _stint stint
-`)
-			case "zsh":
-				fmt.Fprint(c.App.Writer, `#compdef stint
-_stint() {
-  local -a opts
-  opts=("${(@f)$(${words[@]:0:#words[@]-1} --generate-bash-completion 2>/dev/null)}")
-  _describe 'stint' opts || _files
-}
-compdef _stint stint
-`)
-			case "fish":
-				text, err := c.App.ToFishCompletion()
-				if err != nil {
-					return err
-				}
-				fmt.Fprint(c.App.Writer, text)
-			default:
-				return errors.New("say for which shell: stint completion bash, zsh or fish")
-			}
-			return nil
-		},
-	}
 }

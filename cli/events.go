@@ -18,14 +18,14 @@ import (
 
 func eventsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "events", Usage: "tell the story of a job, or of the cluster, from the log", ArgsUsage: "[JOB]", Category: "JOBS AND THEIR STORY",
+		Name: "events", Usage: "tell the story of a job, or of the cluster, from the log", ArgsUsage: "[JOB]", Category: jobs,
 		Description: "Who did what, when and why, one line each, in the order of the log.\n\nExamples: stint events 81_5\n          stint events --follow\n          stint events 81 --json",
 		Flags: []cli.Flag{
 			dirFlag(),
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as more happens"},
 			&cli.BoolFlag{Name: "json", Usage: "print the facts themselves, one JSON object a line"},
 			&cli.BoolFlag{Name: "void", Usage: "only what had no effect, and why"},
-			&cli.Uint64Flag{Name: "after", Usage: "begin behind this `SEQUENCE` of the log"},
+			&cli.Uint64Flag{Name: "after", Usage: "begin behind this `SEQUENCE` of the log", DefaultText: "at its beginning"},
 		},
 		Action: func(c *cli.Context) error {
 			q := &rows.AskStory{AfterSeq: c.Uint64("after"), Raw: c.Bool("json"), Void: c.Bool("void")}

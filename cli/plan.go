@@ -24,7 +24,7 @@ import (
 
 func planCommand() *cli.Command {
 	return &cli.Command{
-		Name: "plan", Usage: "say what a configuration would change, before it is taken over", ArgsUsage: "[FILE]", Category: "RUNNING A CLUSTER",
+		Name: "plan", Usage: "say what a configuration would change, before it is taken over", ArgsUsage: "[FILE]", Category: running,
 		Description: "FILE is a slurm.conf, with gres.conf and cgroup.conf beside it; without one it is the file the cluster was made from. It tells\n" +
 			"which settings, nodes and partitions differ from those in force, and which jobs would start, wait, run or end otherwise, by\n" +
 			"the code that would decide it. Nodes that are new, or built otherwise, are taken to be as the file has them. Nothing is\n" +

@@ -21,14 +21,14 @@ import (
 
 func replayCommand() *cli.Command {
 	return &cli.Command{
-		Name: "replay", Usage: "fold the whole log from nothing, and hold its decisions to what they were made from", Category: "JOBS AND THEIR STORY",
+		Name: "replay", Usage: "fold the whole log from nothing, and hold its decisions to what they were made from", Category: jobs,
 		Description: "It compares the state with the live one, makes every cycle of this version of the deciding code again, and checks the\n" +
 			"placements of others. It ends with 1 and names the first decision that comes out differently, if one does. It reads the\n" +
 			"log itself, so it needs the rights of whoever runs the cluster; the cluster may be up or down.\n\nExample: stint replay --verify",
 		Flags: []cli.Flag{
 			dirFlag(),
 			&cli.BoolFlag{Name: "verify", Usage: "compare with the live state, and end with 1 if anything differs"},
-			&cli.Uint64Flag{Name: "until", Usage: "stop after this `SEQUENCE` of the log"},
+			&cli.Uint64Flag{Name: "until", Usage: "stop after this `SEQUENCE` of the log", DefaultText: "at its end"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: replayLog,

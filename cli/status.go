@@ -20,7 +20,7 @@ import (
 
 func statusCommand() *cli.Command {
 	return &cli.Command{
-		Name: "status", Usage: "say what of the cluster runs here, and how it is", Category: "RUNNING A CLUSTER",
+		Name: "status", Usage: "say what of the cluster runs here, and how it is", Category: running,
 		Description: "It ends with 0 if the cluster decides and all its daemons answer, else with 1.\n\nExample: stint status --json",
 		Flags:       []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {

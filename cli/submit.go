@@ -13,7 +13,7 @@ import (
 
 func submitCommand() *cli.Command {
 	return &cli.Command{
-		Name: "submit", Usage: "submit many jobs, one JSON object a line", ArgsUsage: "[FILE|-]", Category: "JOBS AND THEIR STORY",
+		Name: "submit", Usage: "submit many jobs, one JSON object a line", ArgsUsage: "[FILE|-]", Category: jobs,
 		Description: "The keys are sbatch's long options; script (its text), file (its path) or wrap (a command) says what is run, args and env go with\n" +
 			"it. One line of JSON is printed for each, with the job's id or an error. It ends with 1 if any was refused.\n\n" +
 			"Example: for i in 1 2 3; do echo '{\"wrap\":\"./step '$i'\",\"cpus-per-task\":2,\"time\":\"10\"}'; done | stint submit",

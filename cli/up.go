@@ -30,7 +30,7 @@ import (
 
 func upCommand() *cli.Command {
 	return &cli.Command{
-		Name: "up", Usage: "run a cluster on this machine", Category: "RUNNING A CLUSTER",
+		Name: "up", Usage: "run a cluster on this machine", Category: running,
 		Description: "Without options: this machine as one node, its hardware detected, in a partition that takes everything. A cluster that was\n" +
 			"there before is taken up again, with its jobs; options that are not given are as they were.\n\n" +
 			"Examples: stint up --detach\n          stint up --nodes 'n[1-4]' --cpus 8 --memory 16000 --gres gpu:a100:4\n          stint up --config /etc/slurm/slurm.conf",
@@ -38,13 +38,13 @@ func upCommand() *cli.Command {
 			dirFlag(),
 			&cli.StringFlag{Name: "config", Aliases: []string{"f"}, Usage: "read a site's `FILE` slurm.conf, and gres.conf and cgroup.conf beside it"},
 			&cli.StringFlag{Name: "nodes", Usage: "play the nodes of this `HOSTLIST`, each with its own executor and host name"},
-			&cli.UintFlag{Name: "cpus", Usage: "the `NUMBER` of CPUs of each node (default: what the machine has)"},
-			&cli.Uint64Flag{Name: "memory", Usage: "the memory of each node in `MIB` (default: what the machine has)"},
+			&cli.UintFlag{Name: "cpus", Usage: "the `NUMBER` of CPUs of each node", DefaultText: "what the machine has"},
+			&cli.Uint64Flag{Name: "memory", Usage: "the memory of each node in `MIB`", DefaultText: "what the machine has"},
 			&cli.StringFlag{Name: "gres", Usage: "simulated devices of each node, as `NAME:TYPE:COUNT`, for instance gpu:a100:4"},
 			&cli.BoolFlag{Name: "virtual", Usage: "with --config: play all nodes of the file on this machine"},
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "go on in the background and return when the cluster is ready"},
 			&cli.BoolFlag{Name: "split", Usage: "run bus, controller, agent and ledger as a process each"},
-			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the cluster to be ready", Value: time.Minute},
+			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the cluster to be ready, as `DURATION`", Value: time.Minute},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log every decision"},
 			&cli.StringFlag{Name: "cgroup-under", Hidden: true, Usage: "make the nodes' control groups in `DIR`"},
 			&cli.IntFlag{Name: "ready-fd", Hidden: true, Usage: "say on this descriptor when the cluster is ready"},

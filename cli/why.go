@@ -16,7 +16,7 @@ import (
 
 func whyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "why", Usage: "say why a job waits, with numbers, or how it ended", ArgsUsage: "JOB", Category: "JOBS AND THEIR STORY",
+		Name: "why", Usage: "say why a job waits, with numbers, or how it ended", ArgsUsage: "JOB", Category: jobs,
 		Description: "Of a job that waits it tells how the nodes stand for it, what is before it, when it is expected to start, and which\n" +
 			"change of the job alone would start it now. It changes nothing.\n\nExamples: stint why 81\n          stint why 81_5 --json",
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
