@@ -116,7 +116,7 @@ func judgeNodes(d *diagnosis, a *projections.AnswerNodes, version string) {
 		}
 	}
 	if fine > 0 {
-		d.add("ok", "nodes", "", "%s take jobs", count(fine, "node"))
+		d.add("ok", "nodes", "", "%s", is(fine, "node takes jobs", "nodes take jobs"))
 	}
 	for _, s := range order {
 		names := hostlist.Compress(said[s])
