@@ -136,6 +136,14 @@ func workingCluster(c *events.Config) string {
 	if len(c.GetControllers()) > 0 {
 		host = c.GetControllers()[0]
 	}
+	for _, s := range c.GetSettings() { // the address that goes with the first name: `vm(127.0.0.1)`
+		if s.GetKey() == "SlurmctldHost" {
+			if _, address, given := strings.Cut(strings.TrimSuffix(s.GetValue(), ")"), "("); given {
+				host = address
+			}
+			break
+		}
+	}
 	protocol := 45 << 8
 	if c.GetCompat() == "22.05" {
 		protocol = 38 << 8

@@ -73,7 +73,8 @@ func TestEnvironmentIsSlurms(t *testing.T) {
 			one + " SLURM_CPUS_ON_NODE=1 SLURM_JOB_CPUS_PER_NODE=1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
 	} {
 		got := environment(nil, c.job, setting{node: "n1", host: "n1", conf: "/etc/slurm/slurm.conf", gpus: c.gpus,
-			config: &events.Config{Cluster: "oracle", Controllers: []string{"127.0.0.1"}, Compat: "22.05"}})
+			config: &events.Config{Cluster: "oracle", Controllers: []string{"vm"}, Compat: "22.05",
+				Settings: []*events.Setting{{Key: "ClusterName", Value: "oracle"}, {Key: "SlurmctldHost", Value: "vm(127.0.0.1)"}, {Key: "SlurmctldHost", Value: "other(10.0.0.1)"}}}})
 		want := strings.Fields(common + c.want)
 		slices.Sort(got)
 		slices.Sort(want)

@@ -62,7 +62,7 @@ func salloc(args []string, w *World) int {
 		}
 		argv = []string{shell}
 	}
-	code := h.run(argv, append(a.Environ, allocationEnviron(h.job, h.config, w)...), a.Kill)
+	code := h.run(argv, append(a.Environ, allocationEnviron(h.job, a.Spec, h.config, w)...), a.Kill)
 	if !h.giveBack() {
 		return code
 	}
@@ -357,8 +357,9 @@ func runnable(path string) error {
 	return unix.Access(path, unix.X_OK)
 }
 
-// allocationEnviron is what an allocation adds to the environment of the command that holds it.
-func allocationEnviron(j *projections.Job, config *events.Config, w *World) []string {
+// allocationEnviron is what an allocation adds to the environment of the command that holds it. Memory is told as it was asked for, not
+// as the site's default.
+func allocationEnviron(j *projections.Job, asked *events.JobSpec, config *events.Config, w *World) []string {
 	spec, alloc := j.GetSpec(), j.GetAllocation()
 	var out []string
 	set := func(name string, value any) { out = append(out, fmt.Sprintf("%s=%v", name, value)) }
@@ -387,11 +388,14 @@ func allocationEnviron(j *projections.Job, config *events.Config, w *World) []st
 		set("SLURM_JOB_QOS", q)
 	}
 	switch {
-	case spec.GetMemAll():
-	case spec.GetMemPerNodeMib() > 0:
-		set("SLURM_MEM_PER_NODE", spec.GetMemPerNodeMib())
-	case spec.GetMemPerCpuMib() > 0:
-		set("SLURM_MEM_PER_CPU", spec.GetMemPerCpuMib())
+	case asked.GetMemAll():
+	case asked.GetMemPerNodeMib() > 0:
+		set("SLURM_MEM_PER_NODE", asked.GetMemPerNodeMib())
+	case asked.GetMemPerCpuMib() > 0:
+		set("SLURM_MEM_PER_CPU", asked.GetMemPerCpuMib())
+	}
+	if file := w.confFile(); file != "" {
+		set("SLURM_CONF", file)
 	}
 	if config.GetCompat() == "22.05" {
 		set("SLURM_NODE_ALIASES", "(null)")

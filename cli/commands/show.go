@@ -384,15 +384,20 @@ func showConfig(w *World) int {
 	if err != nil {
 		return w.unmet("scontrol", err)
 	}
-	file := w.Getenv("SLURM_CONF")
-	if cluster, err := site.Dir(w.State).Load(); err == nil { // whoever may not read it sees none
-		file = cluster.ConfFile
-	}
+	file := w.confFile()
 	c := w.context(info.GetConfig().GetCluster(), false)
 	host := w.controllerHost(info)
 	io.WriteString(w.Stdout, format.Config(info, &c, format.ConfigPlace{Host: host, File: file, Uid: w.Users.Uid}))
 	io.WriteString(w.Stdout, "\n"+format.Ping("primary", host, true))
 	return 0
+}
+
+// confFile is the path of slurm.conf, empty if there is none or the caller may not know.
+func (w *World) confFile() string {
+	if cluster, err := site.Dir(w.State).Load(); err == nil { // whoever may not read it sees none
+		return cluster.ConfFile
+	}
+	return w.Getenv("SLURM_CONF")
 }
 
 // showDaemons names the daemons that belong on this host, by Slurm's names.

@@ -60,6 +60,7 @@ type request struct {
 	shaped    bool   // -B
 	hinted    string // --hint, as given
 	profiled  string // --profile, as shown
+	frequency string // --cpu-freq, as shown
 
 	fileEnviron []string // of --export-file; nil: not given
 	dist        bool

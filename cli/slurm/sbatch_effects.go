@@ -92,6 +92,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"no-requeue":          func(q *request, g Given) error { q.Spec.Requeue = events.Choice_CHOICE_NO; return nil },
 	"requeue":             (*request).requeue,
 	"nodes":               (*request).nodes,
+	"cpu-freq":            (*request).cpuFreq,
 	"noted":               (*request).noted,
 	"open-mode":           (*request).openMode,
 	"prefer":              (*request).prefer,

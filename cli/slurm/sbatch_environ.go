@@ -61,6 +61,7 @@ var toldVariables = []told{
 		return ""
 	}},
 	{"SLURM_OVERCOMMIT", 0, 0, func(q *request) string { return one(q.Spec.Overcommit) }},
+	{"SLURM_CPU_FREQ_REQ", 0, 0, func(q *request) string { return q.frequency }},
 	{"SLURM_PROFILE", 0, 0, func(q *request) string { return q.profiled }},
 	{"SLURM_EXPORT_ENV", 0, 0, func(q *request) string { return q.Spec.Export }},
 	{"SLURM_GET_USER_ENV", 0, 0, func(q *request) string { return one(q.exported || q.Spec.GetUserEnv) }},

@@ -28,6 +28,10 @@ func TestSbatchTellsTheJob(t *testing.T) {
 		{"--threads-per-core=1", "SLURM_THREADS_PER_CORE=1", ""},
 		{"-O", "SLURM_OVERCOMMIT=1", ""},
 		{"--profile=none", "SLURM_PROFILE=None", ""},
+		{"--cpu-freq=HIGH", "SLURM_CPU_FREQ_REQ=High", ""},
+		{"--cpu-freq=1000-2000:ondemand", "SLURM_CPU_FREQ_REQ=1000-2000:OnDemand", ""},
+		{"--cpu-freq=low-highm1", "SLURM_CPU_FREQ_REQ=Low-Highm1", ""},
+		{"--cpu-freq=userspace", "SLURM_CPU_FREQ_REQ=UserSpace", ""},
 		{"--export=NONE", "SLURM_EXPORT_ENV=NONE SLURM_GET_USER_ENV=1", ""},
 		{"--get-user-env", "SLURM_GET_USER_ENV=1", ""},
 	} {
@@ -51,6 +55,15 @@ func TestSbatchTellsTheJob(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%v: sbatch %s\n got %v\nwant %v", r, c.args, got, want)
 			}
+		}
+	}
+}
+
+// A governor goes with a range of frequencies or stands alone.
+func TestSbatchRefusesFrequencies(t *testing.T) {
+	for _, v := range []string{"high:performance", "fast", "low-", "1-2:fast", "-5"} {
+		if _, err := Sbatch(testInput("--cpu-freq="+v, "--wrap", "x")); err == nil || !strings.Contains(err.Error(), "--cpu-freq") {
+			t.Errorf("--cpu-freq=%s: %v", v, err)
 		}
 	}
 }

@@ -17,7 +17,6 @@ func (q *request) note(format string, args ...any) {
 var readable = map[string]func(value string) bool{
 	"core-spec":   isCount,
 	"thread-spec": isCount,
-	"cpu-freq":    isCPUFrequency,
 	"gpu-freq":    isGPUFrequency,
 	"delay-boot":  func(v string) bool { _, err := ParseLimit(v); return err == nil },
 	"power":       func(v string) bool { return v == "" || strings.EqualFold(v, "level") },
@@ -34,34 +33,59 @@ func (q *request) noted(g Given) error {
 	return nil
 }
 
+// cpuFreq keeps the frequency for SLURM_CPU_FREQ_REQ, as it is told by name.
+func (q *request) cpuFreq(g Given) error {
+	shown, ok := cpuFrequency(g.Value)
+	if !ok {
+		return usage("%s is not a value for %s: write FREQ, FREQ-FREQ[:GOVERNOR] or GOVERNOR, where FREQ is KHz or low, medium, highm1 or high", clip(g.Value), g.Option.Spelled())
+	}
+	q.frequency = shown
+	return q.noted(g)
+}
+
 func isCount(v string) bool {
 	_, err := strconv.ParseUint(v, 10, 31)
 	return err == nil
 }
 
-// isCPUFrequency reads `p1[-p2][:governor]`, where each p is KHz or low, medium, highm1, high, or a governor alone.
-func isCPUFrequency(v string) bool {
-	governor := func(w string) bool {
-		switch w {
-		case "conservative", "ondemand", "performance", "powersave", "schedutil", "userspace":
-			return true
+// governors are the words that the kernel has for how a CPU's frequency is chosen, as they are shown.
+var governors = []string{"Conservative", "OnDemand", "Performance", "PowerSave", "SchedUtil", "UserSpace"}
+
+// cpuFrequency reads `p1[-p2[:governor]]`, where each p is KHz or low, medium, highm1, high, or a governor alone, and gives it as it is shown.
+func cpuFrequency(v string) (shown string, ok bool) {
+	word := func(w string, of ...string) string {
+		for _, known := range of {
+			if strings.EqualFold(w, known) {
+				return known
+			}
 		}
-		return false
+		return ""
 	}
-	value := func(w string) bool {
-		switch w {
-		case "low", "medium", "high", "highm1":
-			return true
+	frequency := func(w string) string {
+		if isCount(w) {
+			return w
 		}
-		return isCount(w)
+		return word(w, "Low", "Medium", "Highm1", "High")
 	}
-	v = strings.ToLower(v)
-	if governor(v) {
-		return true
+	if alone := word(v, governors...); alone != "" {
+		return alone, true
 	}
-	frequencies, g, named := strings.Cut(v, ":")
-	least, most, ranged := strings.Cut(frequencies, "-")
-	return value(least) && (!ranged || value(most)) && (!named || governor(g))
+	least, rest, ranged := strings.Cut(v, "-")
+	if shown = frequency(least); shown == "" || !ranged {
+		return shown, shown != ""
+	}
+	most, governor, named := strings.Cut(rest, ":")
+	if most = frequency(most); most == "" {
+		return "", false
+	}
+	shown += "-" + most
+	if named {
+		if governor = word(governor, governors...); governor == "" {
+			return "", false
+		}
+		shown += ":" + governor
+	}
+	return shown, true
 }
 
 // isGPUFrequency reads `[memory=]VALUE` joined by commas, and `verbose`; a value is MHz or low, medium, highm1, high.

@@ -22,7 +22,7 @@ var SbatchTable = Table{Command: "sbatch", Usage: "[OPTIONS...] SCRIPT [ARGUMENT
 	{"contiguous", 0, None, T2, 0, 0, "", "contiguous", "", "nodes must follow one another"},
 	{"core-spec", 'S', Required, T2, 0, 0, "SBATCH_CORE_SPEC", "noted", "N", "no effect here: no cores are set aside for the system"},
 	{"cores-per-socket", 0, Required, T2, 0, 0, "", "cores-per-socket", "N", "only nodes with at least N cores a socket"},
-	{"cpu-freq", 0, Required, T2, 0, 0, "", "noted", "FREQ", "no effect here: the frequency of CPUs is left alone"},
+	{"cpu-freq", 0, Required, T2, 0, 0, "", "cpu-freq", "FREQ", "no effect here: the frequency of CPUs is left alone"},
 	{"cpus-per-gpu", 0, Required, T1, 0, 0, "SBATCH_CPUS_PER_GPU", "cpus-per-gpu", "N", "CPUs for each GPU"},
 	{"cpus-per-task", 'c', Required, T1, 0, 0, "", "cpus-per-task", "N", "CPUs for each task"},
 	{"deadline", 0, Required, T1, 0, 0, "", "deadline", "TIME", "remove the job if it cannot end before this time"},

@@ -86,6 +86,9 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 		what = fmt.Sprintf("exit: real %d, ours %d: %s", r.Exit, a.exit, strings.TrimSpace(firstLine(a.err)))
 	} else if d := differ(r, wanted, ours); d != "" {
 		what = "stdout: " + d
+		if list := differing(r, wanted, ours); len(list) > 1 {
+			what = "stdout:\n\t" + strings.Join(list, "\n\t")
+		}
 	}
 	same := 0
 	if what == "" {
@@ -107,9 +110,17 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 
 var usersDir = regexp.MustCompile(regexp.QuoteMeta(users) + `\b`)
 
+// beforeStep leaves out what was printed from within steps: from "## srun" to the next file's heading.
 func beforeStep(out string) string {
-	out, _, _ = strings.Cut(out, "## srun")
-	return out
+	var b strings.Builder
+	step := false
+	for line := range strings.Lines(out) {
+		step = !strings.HasPrefix(line, "### ") && (step || strings.HasPrefix(line, "## srun"))
+		if !step {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // withoutSteps leaves out the rows of numbered steps, which there are only where there is srun.

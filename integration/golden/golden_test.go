@@ -51,6 +51,21 @@ func TestDiffer(t *testing.T) {
 	}
 }
 
+// Every line that differs is told, not only the first, and a line too many does not make the rest differ.
+func TestDiffering(t *testing.T) {
+	got := strings.Join(differing(&row{Group: "env", Name: "000-x"}, "a\nSLURM_JOB_ID=7\nb\nc\nd\n", "a\nSLURM_JOB_ID=3007\nx\nb\ne\nd\n"), "|")
+	if got != "+ x|- c|+ e" {
+		t.Errorf("%s", got)
+	}
+}
+
+// Of several files each keeps what its batch script printed.
+func TestBeforeStep(t *testing.T) {
+	if got := beforeStep("### one\n## batch\nA=1\n## srun\n0: A=1\n### two\n## batch\nB=2\n## srun\n"); got != "### one\n## batch\nA=1\n### two\n## batch\nB=2\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAlign(t *testing.T) {
 	var real []*row
 	for _, n := range []string{"000-a", "001-b", "002-a", "003-c", "004-d"} {

@@ -35,6 +35,7 @@ var masks = []struct {
 	{regexp.MustCompile(`^SchedulerType +=.*`), "SchedulerType=@SCHEDULER"}, // so is this
 	{regexp.MustCompile(`^(PluginDir|Slurmctld\w+File|Slurmd\w+File|SlurmdSpoolDir|StateSaveLocation|SLURM_CONF) +=.*`), "$1=@PATH"},
 	{regexp.MustCompile(`^SLURM_CONF=.*`), "SLURM_CONF=@PATH"},
+	{regexp.MustCompile(`^SLURM_TASK_PID=\d+$`), "SLURM_TASK_PID=@PID"},
 	{regexp.MustCompile(`\bPriority=[1-9]\d*`), "Priority=@PRIORITY"},
 }
 
@@ -86,6 +87,43 @@ func differ(r *row, real, ours string) string {
 		}
 	}
 	return ""
+}
+
+// differing returns the lines that only one side has, the real one's behind a minus and ours behind a plus, at most thirty of them.
+func differing(r *row, real, ours string) (list []string) {
+	a, b := strings.Split(strings.TrimRight(real, "\n"), "\n"), strings.Split(strings.TrimRight(ours, "\n"), "\n")
+	if len(a)*len(b) > 1<<20 {
+		return nil
+	}
+	same := func(i, j int) bool {
+		return sameLine(r, mask(r.Group, a[i]), mask(r.Group, b[j]), map[string]string{})
+	}
+	common := make([][]int, len(a)+1) // of a[i:] and b[j:]
+	common[len(a)] = make([]int, len(b)+1)
+	for i := len(a) - 1; i >= 0; i-- {
+		common[i] = make([]int, len(b)+1)
+		for j := len(b) - 1; j >= 0; j-- {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); same(i, j) {
+				common[i][j] = max(common[i][j], common[i+1][j+1]+1)
+			}
+		}
+	}
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && common[i][j] == common[i+1][j+1]+1 && same(i, j):
+			i, j = i+1, j+1
+		case i < len(a) && (j == len(b) || common[i+1][j] >= common[i][j+1]):
+			list = append(list, "- "+strings.TrimRight(a[i], " "))
+			i++
+		default:
+			list = append(list, "+ "+strings.TrimRight(b[j], " "))
+			j++
+		}
+		if len(list) == 30 {
+			return append(list, "…")
+		}
+	}
+	return list
 }
 
 // settling is the mark of a node that was made up again and has not answered yet.
