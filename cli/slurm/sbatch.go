@@ -61,6 +61,8 @@ type request struct {
 	hinted    string // --hint, as given
 	profiled  string // --profile, as shown
 	frequency string // --cpu-freq, as shown
+	gpuClock  string // --gpu-freq, as given
+	gpuBound  string // --gpu-bind, as given
 
 	fileEnviron []string // of --export-file; nil: not given
 	dist        bool

@@ -77,6 +77,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"get-user-env":        (*request).getUserEnv,
 	"gid":                 asRoot(func(q *request) *string { return &q.AsGroup }),
 	"gpu-bind":            (*request).gpuBind,
+	"gpu-freq":            (*request).gpuFreq,
 	"gres-flags":          (*request).gresFlags,
 	"help":                ignoreHere,
 	"hint":                (*request).hint,
@@ -515,15 +516,25 @@ func (q *request) profile(g Given) error {
 		q.profiled = "None"
 		return nil
 	case "all":
+		q.profiled = "Energy,Lustre,Network,Task"
 		q.note("--profile=%s: no profile is recorded, none is configured (AcctGatherProfileType)", g.Value)
 		return nil
 	}
-	kinds := []string{"all", "none", "energy", "task", "filesystem", "lustre", "network"}
+	kinds := []string{"all", "none", "energy", "lustre", "network", "task", "filesystem"}
+	asked := map[string]bool{}
 	for _, word := range strings.Split(strings.ToLower(g.Value), ",") {
 		if !slices.Contains(kinds[2:], word) {
 			return usage("%s is not a kind of profile: known are %s%s", clip(word), strings.Join(kinds, ", "), mean(word, kinds))
 		}
+		asked[word] = true
 	}
+	var shown []string
+	for _, kind := range []string{"Energy", "Lustre", "Network", "Task"} {
+		if asked[strings.ToLower(kind)] || kind == "Lustre" && asked["filesystem"] {
+			shown = append(shown, kind)
+		}
+	}
+	q.profiled = strings.Join(shown, ",")
 	q.note("--profile=%s: no profile is recorded, none is configured (AcctGatherProfileType)", g.Value)
 	return nil
 }

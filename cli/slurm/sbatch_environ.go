@@ -44,6 +44,8 @@ var toldVariables = []told{
 	{"SLURM_GPUS_PER_NODE", 0, 0, gpusTold("gpus-per-node")},
 	{"SLURM_GPUS_PER_SOCKET", 0, 0, gpusTold("gpus-per-socket")},
 	{"SLURM_GPUS_PER_TASK", 0, 0, gpusTold("gpus-per-task")},
+	{"SLURM_GPU_BIND", 0, 0, func(q *request) string { return q.gpuBound }},
+	{"SLURM_GPU_FREQ", 0, 0, func(q *request) string { return q.gpuClock }},
 	{"SLURM_TRES_PER_TASK", 2311, 0, (*request).tresPerTaskTold},
 	{"SLURM_DISTRIBUTION", 0, 0, func(q *request) string { return distributionTold(q.Spec.Distribution) }},
 	{"SLURM_DIST_PLANESIZE", 0, 0, func(q *request) string {

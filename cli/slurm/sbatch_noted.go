@@ -17,7 +17,6 @@ func (q *request) note(format string, args ...any) {
 var readable = map[string]func(value string) bool{
 	"core-spec":   isCount,
 	"thread-spec": isCount,
-	"gpu-freq":    isGPUFrequency,
 	"delay-boot":  func(v string) bool { _, err := ParseLimit(v); return err == nil },
 	"power":       func(v string) bool { return v == "" || strings.EqualFold(v, "level") },
 }
@@ -88,6 +87,15 @@ func cpuFrequency(v string) (shown string, ok bool) {
 	return shown, true
 }
 
+// gpuFreq keeps the frequency for SLURM_GPU_FREQ.
+func (q *request) gpuFreq(g Given) error {
+	if !isGPUFrequency(g.Value) {
+		return usage("%s is not a value for %s", clip(g.Value), g.Option.Spelled())
+	}
+	q.gpuClock = g.Value
+	return q.noted(g)
+}
+
 // isGPUFrequency reads `[memory=]VALUE` joined by commas, and `verbose`; a value is MHz or low, medium, highm1, high.
 func isGPUFrequency(v string) bool {
 	for _, w := range strings.Split(strings.ToLower(v), ",") {
@@ -140,7 +148,7 @@ func (q *request) gpuBind(g Given) error {
 	if !ok {
 		return refusal("%s is not a way to bind GPUs: write closest, none, single:N, per_task:N, map:LIST or mask:LIST", clip(g.Value))
 	}
-	q.Spec.TresBind = "gpu:" + g.Value
+	q.gpuBound, q.Spec.TresBind = g.Value, "gpu:"+g.Value
 	return nil
 }
 

@@ -39,7 +39,7 @@ var SbatchTable = Table{Command: "sbatch", Usage: "[OPTIONS...] SCRIPT [ARGUMENT
 	{"get-user-env", 0, Optional, T1, 0, 0, "SBATCH_GET_USER_ENV", "get-user-env", "", "load the login environment on the node"},
 	{"gid", 0, Required, T2, 0, 0, "", "gid", "GROUP", "submit with this group; for root"},
 	{"gpu-bind", 0, Required, T2, 0, 0, "SBATCH_GPU_BIND", "gpu-bind", "KIND", "which GPUs the tasks of steps are bound to"},
-	{"gpu-freq", 0, Required, T2, 0, 0, "SBATCH_GPU_FREQ", "noted", "FREQ", "no effect here: the frequency of GPUs is left alone"},
+	{"gpu-freq", 0, Required, T2, 0, 0, "SBATCH_GPU_FREQ", "gpu-freq", "FREQ", "no effect here: the frequency of GPUs is left alone"},
 	{"gpus", 'G', Required, T1, 0, 0, "SBATCH_GPUS", "gpus", "[TYPE:]N", "GPUs for the whole job"},
 	{"gpus-per-node", 0, Required, T1, 0, 0, "SBATCH_GPUS_PER_NODE", "gpus-per-node", "[TYPE:]N", "GPUs on each node"},
 	{"gpus-per-socket", 0, Required, T2, 0, 0, "", "gpus-per-socket", "[TYPE:]N", "GPUs on each socket"},
