@@ -27,7 +27,7 @@ var (
 	only   = flag.String("profiles", "", "profiles to run, joined by commas; all if empty")
 	cache  = flag.String("answers", "", "folder in which the answers of the real Slurm are kept from run to run")
 	built  = flag.String("programs", "", "folder with stint and stint-cli; built if empty, none to ask the real Slurm only")
-	single = flag.String("line", "", "ask only this line of options")
+	single = flag.String("line", "", "ask only these lines of options, joined by semicolons")
 )
 
 //go:embed drive.sh
@@ -82,7 +82,7 @@ func TestWorld(t *testing.T) {
 			}
 		}
 		if *single != "" {
-			lines = []string{*single}
+			lines = strings.Split(*single, ";")
 		}
 		t.Run(p.name, func(t *testing.T) {
 			want := real(t, home, p, lines)
