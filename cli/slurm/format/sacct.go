@@ -59,8 +59,9 @@ type tableColumn struct {
 }
 
 // removedFields are names that Slurm has dropped, and what took their place.
-var removedFields = map[string]string{
-	"allocgres": "AllocTRES", "reqgres": "ReqTRES", "reserved": "Planned", "resvcpu": "PlannedCPU", "resvcpuraw": "PlannedCPURAW",
+var removedFields = map[string]struct{ name, instead string }{
+	"allocgres": {"AllocGRES", "AllocTRES"}, "reqgres": {"ReqGRES", "ReqTRES"}, "reserved": {"Reserved", "Planned"}, "resvcpu": {"ResvCPU", "PlannedCPU"},
+	"resvcpuraw": {"ResvCPURAW", "PlannedCPURAW"},
 }
 
 // AccountTable reads the value of -o: `NAME[%[-]WIDTH],…`, in any case; ALL is every column.
@@ -79,8 +80,8 @@ func AccountTable(format string, r slurm.Release) (Table, error) {
 		}
 		field, names := accountField(name, r)
 		if field == nil {
-			if instead, gone := removedFields[strings.ToLower(name)]; gone {
-				return t, &slurm.Failure{Text: fmt.Sprintf("%s has been removed, please use %s", name, instead), Exit: slurm.ExitFailed}
+			if gone, is := removedFields[strings.ToLower(name)]; is {
+				return t, &slurm.Failure{Text: fmt.Sprintf("%s has been removed, please use %s", gone.name, gone.instead), Exit: slurm.ExitFailed}
 			}
 			text := fmt.Sprintf("Invalid field requested: %q", name)
 			if near, ok := slurm.Nearest(strings.ToLower(name), lower(names)); ok {

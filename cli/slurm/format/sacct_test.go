@@ -106,7 +106,7 @@ func TestSacct(t *testing.T) {
 			t.Errorf("sacct %s, line %d:\n%s\nwant\n%s", c.args, c.line, got, c.want)
 		}
 	}
-	for bad, want := range map[string]string{"NoSuch": "Invalid field requested", "x": "Invalid field requested", "JobID,AllocGRES": "AllocGRES has been removed, please use AllocTRES", "JobID%x": "is not a width", "Planned": "Invalid field", ",": "no column"} {
+	for bad, want := range map[string]string{"NoSuch": "Invalid field requested", "x": "Invalid field requested", "JobID,AllocGRES": "AllocGRES has been removed, please use AllocTRES", "allocgres": "AllocGRES has been removed, please use AllocTRES", "JobID%x": "is not a width", "Planned": "Invalid field", ",": "no column"} {
 		_, err := AccountTable(bad, slurm.Release2205)
 		if f := (*slurm.Failure)(nil); !errors.As(err, &f) || f.Exit != 1 || !strings.Contains(f.Text, want) {
 			t.Errorf("-o %s: %v", bad, err)
