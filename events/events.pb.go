@@ -3620,7 +3620,8 @@ type JobSpec struct {
 	Command                 string                 `protobuf:"bytes,14,opt,name=command,proto3" json:"command,omitempty"`         // path of the script, for people; empty with --wrap
 	SubmitLine              string                 `protobuf:"bytes,15,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
 	SubmitHost              string                 `protobuf:"bytes,16,opt,name=submit_host,json=submitHost,proto3" json:"submit_host,omitempty"`
-	MinNodes                uint32                 `protobuf:"varint,20,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"` // 0: not given
+	SubmitSid               uint32                 `protobuf:"varint,17,opt,name=submit_sid,json=submitSid,proto3" json:"submit_sid,omitempty"` // session of the process there that submitted it, 0: not known
+	MinNodes                uint32                 `protobuf:"varint,20,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`    // 0: not given
 	MaxNodes                uint32                 `protobuf:"varint,21,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
 	Tasks                   uint32                 `protobuf:"varint,22,opt,name=tasks,proto3" json:"tasks,omitempty"`                                  // 0: not given
 	CpusPerTask             uint32                 `protobuf:"varint,23,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"` // 0: not given
@@ -3833,6 +3834,13 @@ func (x *JobSpec) GetSubmitHost() string {
 		return x.SubmitHost
 	}
 	return ""
+}
+
+func (x *JobSpec) GetSubmitSid() uint32 {
+	if x != nil {
+		return x.SubmitSid
+	}
+	return 0
 }
 
 func (x *JobSpec) GetMinNodes() uint32 {
@@ -10122,7 +10130,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tTresCount\x12\x12\n" +
 	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xc7\x16\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xe6\x16\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -10142,7 +10150,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\vsubmit_line\x18\x0f \x01(\tR\n" +
 	"submitLine\x12\x1f\n" +
 	"\vsubmit_host\x18\x10 \x01(\tR\n" +
-	"submitHost\x12\x1b\n" +
+	"submitHost\x12\x1d\n" +
+	"\n" +
+	"submit_sid\x18\x11 \x01(\rR\tsubmitSid\x12\x1b\n" +
 	"\tmin_nodes\x18\x14 \x01(\rR\bminNodes\x12\x1b\n" +
 	"\tmax_nodes\x18\x15 \x01(\rR\bmaxNodes\x12\x14\n" +
 	"\x05tasks\x18\x16 \x01(\rR\x05tasks\x12\"\n" +

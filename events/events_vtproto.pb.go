@@ -949,6 +949,7 @@ func (m *JobSpec) CloneVT() *JobSpec {
 	r.Command = m.Command
 	r.SubmitLine = m.SubmitLine
 	r.SubmitHost = m.SubmitHost
+	r.SubmitSid = m.SubmitSid
 	r.MinNodes = m.MinNodes
 	r.MaxNodes = m.MaxNodes
 	r.Tasks = m.Tasks
@@ -4042,6 +4043,9 @@ func (this *JobSpec) EqualVT(that *JobSpec) bool {
 		return false
 	}
 	if this.SubmitHost != that.SubmitHost {
+		return false
+	}
+	if this.SubmitSid != that.SubmitSid {
 		return false
 	}
 	if this.MinNodes != that.MinNodes {
@@ -10173,6 +10177,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x1
 		i--
 		dAtA[i] = 0xa0
+	}
+	if m.SubmitSid != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SubmitSid))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x88
 	}
 	if len(m.SubmitHost) > 0 {
 		i -= len(m.SubmitHost)
@@ -16454,6 +16465,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	l = len(m.SubmitHost)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.SubmitSid != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.SubmitSid))
 	}
 	if m.MinNodes != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.MinNodes))
@@ -25299,6 +25313,25 @@ func (m *JobSpec) UnmarshalVT(dAtA []byte) error {
 			}
 			m.SubmitHost = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 17:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SubmitSid", wireType)
+			}
+			m.SubmitSid = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SubmitSid |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 20:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field MinNodes", wireType)

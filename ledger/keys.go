@@ -11,7 +11,7 @@ import (
 
 // Format is the version of the directory. Any other version is replaced by deleting the directory and replaying
 // the log: the tables are a function of EVENTS, so there is nothing to migrate.
-const Format = 1
+const Format = 2
 
 // The tables. The first byte of a key says which; integers are big endian so that keys sort as numbers do.
 //

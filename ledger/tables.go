@@ -50,6 +50,9 @@ type tables struct {
 	open    map[string]*rows.NodeEventRow
 	usage   map[string]*rows.UsageRow // by key: hours to be written
 
+	policy  *projections.Policy // as the fold has it: whose accounts there are
+	cluster string
+
 	batch   *pebble.Batch
 	pending int // changes since the last commit
 	buf     []byte
@@ -151,6 +154,7 @@ func (t *tables) change(c *projections.Change) error {
 			}
 		case *events.Fact_Updated:
 			describe(r.row, j)
+			t.belongs(r.row, j)
 		case *events.Fact_NodeLost:
 			if r.row.FailedNode == "" && r.row.Run != 0 {
 				r.row.FailedNode = f.NodeLost.Node
@@ -172,8 +176,18 @@ func (t *tables) change(c *projections.Change) error {
 func (t *tables) create(key recordKey, j *projections.Job) *record {
 	r := &record{key: key, row: &rows.JobRow{Instance: key.instance, SubmitUs: j.SubmitUs}, read: true, raw: key.group != j.Id}
 	describe(r.row, j)
+	t.belongs(r.row, j)
 	t.current[j.Id] = r
 	return r
+}
+
+// belongs notes whose account a record is on, by number: names are given anew, numbers are not.
+func (t *tables) belongs(r *rows.JobRow, j *projections.Job) {
+	if t.policy == nil {
+		return
+	}
+	r.Association = t.policy.Place(t.cluster, r.Account, r.User, j.Partition).GetId()
+	r.QosId = t.policy.QosNamed(r.Qos).GetId()
 }
 
 // find is the record of a job that is known: cached, or read back.

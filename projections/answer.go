@@ -80,6 +80,11 @@ func viewOf(r Reader, outcomes OutcomeSource, j *Job) *JobView {
 	return v
 }
 
+// associationOf is the number of the association that a job belongs to; 0: there is none.
+func associationOf(r Reader, j *Job) uint32 {
+	return r.Policy().Place(r.Config().GetCluster(), j.GetSpec().GetAccount(), j.GetOwner().GetUser(), j.Partition).GetId()
+}
+
 func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*AnswerJobs, error) {
 	a := &AnswerJobs{}
 	match, err := jobFilter(q)
@@ -93,6 +98,7 @@ func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*Answ
 				v.Job = slim(j)
 			} else {
 				v.Job = sight.Job(j)
+				v.Association = associationOf(r, j)
 			}
 			a.Jobs = append(a.Jobs, v)
 		}

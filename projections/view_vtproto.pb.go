@@ -391,6 +391,7 @@ func (m *JobView) CloneVT() *JobView {
 	r.Job = m.Job.CloneVT()
 	r.Outcome = m.Outcome.CloneVT()
 	r.Array = m.Array.CloneVT()
+	r.Association = m.Association
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1897,6 +1898,9 @@ func (this *JobView) EqualVT(that *JobView) bool {
 		return false
 	}
 	if !this.Array.EqualVT(that.Array) {
+		return false
+	}
+	if this.Association != that.Association {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3847,6 +3851,11 @@ func (m *JobView) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Association != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Association))
+		i--
+		dAtA[i] = 0x20
 	}
 	if m.Array != nil {
 		size, err := m.Array.MarshalToSizedBufferVT(dAtA[:i])
@@ -6219,6 +6228,9 @@ func (m *JobView) SizeVT() (n int) {
 	if m.Array != nil {
 		l = m.Array.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Association != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Association))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -9091,6 +9103,25 @@ func (m *JobView) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Association", wireType)
+			}
+			m.Association = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Association |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

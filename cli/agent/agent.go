@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"stint/cli/wire"
 	"stint/events"
 	"stint/events/bus"
@@ -232,6 +234,18 @@ func peerOf(c *net.UnixConn) (peer, error) {
 		return peer{}, err
 	}
 	return peer{uid: cred.Uid, gid: cred.Gid, pid: cred.Pid}, nil
+}
+
+// session is the caller's session, 0 if it is not known: the process is gone, or is of another namespace.
+func (p peer) session() uint32 {
+	if p.pid <= 0 {
+		return 0
+	}
+	sid, err := unix.Getsid(int(p.pid))
+	if err != nil {
+		return 0
+	}
+	return uint32(sid)
 }
 
 // call is one connection's caller and how to speak to it.

@@ -59,7 +59,7 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 		body := &events.Submit{}
 		for _, p := range j.Components {
 			p.Spec.Script, p.Spec.Environment = pack.add(p.Script), pack.add(p.Environment)
-			p.Spec.SubmitHost = c.agent.cfg.Host
+			p.Spec.SubmitHost, p.Spec.SubmitSid = c.agent.cfg.Host, c.peer.session()
 			body.Components = append(body.Components, p.Spec)
 		}
 		bodies[i] = body

@@ -30,6 +30,9 @@ func squeue(args []string, w *World) int {
 	}
 	w.yaml = q.YAML
 	q.Users = w.names("squeue", q.Users)
+	if q.Verbose > 0 {
+		io.WriteString(w.Stdout, q.Asked(w.number))
+	}
 	return w.repeat(q.Iterate, func() int { return squeueOnce(q, w) })
 }
 
@@ -53,6 +56,12 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	if len(q.Jobs) > 0 && !q.States.Any() {
 		ask.AllStates = true // to tell a job that is over from one that nobody knows
 	}
+	if q.Verbose > 0 {
+		ask.AllStates, ask.States = true, nil // it says how many there are
+		if !q.NoHeader {
+			io.WriteString(w.Stdout, format.DateLine(w.Now))
+		}
+	}
 	info, err := w.config("squeue")
 	if err != nil {
 		return w.unmet("squeue", err)
@@ -72,6 +81,9 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		fmt.Fprintln(w.Stderr, "slurm_load_jobs error: Invalid job id specified")
 		return 1
 	}
+	if q.Verbose > 0 {
+		fmt.Fprintf(w.Stdout, "last_update_time=%d records=%d\n", a.NowUs/1e6, len(a.GetJobs().GetJobs()))
+	}
 	hidden := w.hiddenPartitions(config)
 	me := ""
 	if q.NotMe {
@@ -84,9 +96,6 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		format.AsListed(rows, len(q.Jobs) == 1)
 	} else {
 		format.AsLoaded(rows, len(q.Jobs) == 1)
-	}
-	if q.Verbose > 0 {
-		fmt.Fprintf(w.Stderr, "squeue: %d records, current to message %d of the log\n", len(rows), a.Seq)
 	}
 	named := func(rows []format.Job) []format.Job {
 		if len(targets) > 0 {
@@ -235,7 +244,7 @@ func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job, split func([]forma
 	if q.Sort != "" {
 		order = q.Sort
 	}
-	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long, q.NoHeader}, format.JobSort, rows, split)
+	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long && q.Verbose == 0, q.NoHeader}, format.JobSort, rows, split)
 }
 
 // stepSort is the order of steps without -S.
@@ -247,7 +256,7 @@ func squeueSteps(q *slurm.Squeue, w *World, jobs []format.Job) int {
 		order = stepSort
 	}
 	steps := namedSteps(format.Steps(jobs), slices.Concat(q.Jobs, q.StepIDs))
-	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long, q.NoHeader}, format.SortRules{}, steps,
+	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long && q.Verbose == 0, q.NoHeader}, format.SortRules{}, steps,
 		func(steps []format.Step) []format.Step { return steps })
 }
 

@@ -133,3 +133,11 @@ func (w *World) names(command string, users []string) []string {
 	}
 	return out
 }
+
+// number is a user's number as text; the name itself where nobody has it.
+func (w *World) number(user string) string {
+	if n, ok := w.Users.Uid(user); ok {
+		return strconv.FormatUint(uint64(n), 10)
+	}
+	return user
+}

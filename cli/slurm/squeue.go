@@ -77,24 +77,28 @@ type Squeue struct {
 	Reservation string
 	Nodes       string // hostlist
 	States      States // nothing: pending, running, suspended and completing ones
+	StatesText  string // as given
 
-	All, Hide, Array, Long, Start, NoHeader, NoConvert, PerPartition, HelpFormat bool
-	Verbose, Iterate                                                             int
-	Clusters, Sort                                                               string
-	Format                                                                       string // -o, empty if not given
-	Fields                                                                       string // -O, empty if not given
-	me                                                                           bool
+	All, Hide, Local, Sibling, Array, Long, Start, NoHeader, NoConvert, PerPartition, HelpFormat bool
+	Verbose, Iterate                                                                             int
+	Clusters, Sort                                                                               string
+	Format                                                                                       string // -o, empty if not given
+	Fields                                                                                       string // -O, empty if not given
+	me                                                                                           bool
 }
 
 var squeueEffects = map[string]func(*Squeue, Given) error{
-	"json":       asJSON(func(q *Squeue) (*bool, *string) { return &q.JSON, &q.Print }),
-	"yaml":       asYAML(func(q *Squeue) (*bool, *bool, *string) { return &q.JSON, &q.YAML, &q.Print }),
-	"account":    words(func(q *Squeue) *[]string { return &q.Accounts }),
-	"all":        func(q *Squeue, g Given) error { q.All, q.Hide = true, false; return nil },
-	"hide":       func(q *Squeue, g Given) error { q.All, q.Hide = false, true; return nil },
-	"array":      on(func(q *Squeue) *bool { return &q.Array }),
-	"clusters":   word(func(q *Squeue) *string { return &q.Clusters }),
-	"local":      doneHere[Squeue],
+	"json":     asJSON(func(q *Squeue) (*bool, *string) { return &q.JSON, &q.Print }),
+	"yaml":     asYAML(func(q *Squeue) (*bool, *bool, *string) { return &q.JSON, &q.YAML, &q.Print }),
+	"account":  words(func(q *Squeue) *[]string { return &q.Accounts }),
+	"all":      func(q *Squeue, g Given) error { q.All, q.Hide = true, false; return nil },
+	"hide":     func(q *Squeue, g Given) error { q.All, q.Hide = false, true; return nil },
+	"array":    on(func(q *Squeue) *bool { return &q.Array }),
+	"clusters": word(func(q *Squeue) *string { return &q.Clusters }),
+	"local": func(q *Squeue, g Given) error {
+		q.Local, q.Sibling = q.Local || g.Option.Name == "local", q.Sibling || g.Option.Name == "sibling" || g.Option.Name == "sib"
+		return nil
+	},
 	"format":     func(q *Squeue, g Given) error { q.Format, q.Fields = g.Value, ""; return nil },
 	"Format":     func(q *Squeue, g Given) error { q.Format, q.Fields = "", g.Value; return nil },
 	"help":       doneHere[Squeue],
@@ -138,9 +142,13 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 	"reservation":    word(func(q *Squeue) *string { return &q.Reservation }),
 	"sort":           word(func(q *Squeue) *string { return &q.Sort }),
 	"start":          on(func(q *Squeue) *bool { return &q.Start }),
-	"states":         func(q *Squeue, g Given) (err error) { q.States, err = ParseStates(g.Value); return },
-	"user":           words(func(q *Squeue) *[]string { return &q.Users }),
-	"verbose":        counter(func(q *Squeue) *int { return &q.Verbose }),
+	"states": func(q *Squeue, g Given) (err error) {
+		q.StatesText = g.Value
+		q.States, err = ParseStates(g.Value)
+		return
+	},
+	"user":    words(func(q *Squeue) *[]string { return &q.Users }),
+	"verbose": counter(func(q *Squeue) *int { return &q.Verbose }),
 }
 
 // ReadSqueue reads a call of squeue. The error is a *Failure.

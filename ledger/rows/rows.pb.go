@@ -105,6 +105,8 @@ type JobRow struct {
 	Script           *events.BlobRef        `protobuf:"bytes,67,opt,name=script,proto3" json:"script,omitempty"`
 	WaitReason       events.Reason          `protobuf:"varint,69,opt,name=wait_reason,json=waitReason,proto3,enum=stint.events.Reason" json:"wait_reason,omitempty"` // why it waited, as far as the log says, when it last did
 	Allocation       *events.Allocation     `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"`                                             // of a run on few nodes; that of others has a row of its own
+	Association      uint32                 `protobuf:"varint,70,opt,name=association,proto3" json:"association,omitempty"`                                          // id of the association it belonged to when it was submitted, 0: none
+	QosId            uint32                 `protobuf:"varint,71,opt,name=qos_id,json=qosId,proto3" json:"qos_id,omitempty"`                                         // 0: it had none
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -620,6 +622,20 @@ func (x *JobRow) GetAllocation() *events.Allocation {
 		return x.Allocation
 	}
 	return nil
+}
+
+func (x *JobRow) GetAssociation() uint32 {
+	if x != nil {
+		return x.Association
+	}
+	return 0
+}
+
+func (x *JobRow) GetQosId() uint32 {
+	if x != nil {
+		return x.QosId
+	}
+	return 0
 }
 
 // Tres: how much of each trackable resource. mem_mib is for the whole job.
@@ -2743,7 +2759,7 @@ var File_ledger_rows_rows_proto protoreflect.FileDescriptor
 
 const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xf7\x10\n" +
+	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xb0\x11\n" +
 	"\x06JobRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
@@ -2832,7 +2848,9 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"waitReason\x128\n" +
 	"\n" +
 	"allocation\x18D \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\"\x90\x01\n" +
+	"allocation\x12 \n" +
+	"\vassociation\x18F \x01(\rR\vassociation\x12\x15\n" +
+	"\x06qos_id\x18G \x01(\rR\x05qosId\"\x90\x01\n" +
 	"\x04Tres\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\x04R\x04cpus\x12\x17\n" +
 	"\amem_mib\x18\x02 \x01(\x04R\x06memMib\x12\x14\n" +

@@ -93,6 +93,8 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.Script = m.Script.CloneVT()
 	r.WaitReason = m.WaitReason
 	r.Allocation = m.Allocation.CloneVT()
+	r.Association = m.Association
+	r.QosId = m.QosId
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -980,6 +982,12 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 		return false
 	}
 	if this.WaitReason != that.WaitReason {
+		return false
+	}
+	if this.Association != that.Association {
+		return false
+	}
+	if this.QosId != that.QosId {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2175,6 +2183,20 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.QosId != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QosId))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0xb8
+	}
+	if m.Association != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Association))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0xb0
 	}
 	if m.WaitReason != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WaitReason))
@@ -5018,6 +5040,12 @@ func (m *JobRow) SizeVT() (n int) {
 	if m.WaitReason != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.WaitReason))
 	}
+	if m.Association != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Association))
+	}
+	if m.QosId != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.QosId))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7639,6 +7667,44 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.WaitReason |= events.Reason(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 70:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Association", wireType)
+			}
+			m.Association = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Association |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 71:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field QosId", wireType)
+			}
+			m.QosId = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.QosId |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -29,18 +29,19 @@ const DefaultBitstrLen = 64
 // Job is a row about a job: of squeue, and a record of scontrol show job.
 type Job struct {
 	*projections.Job
-	Outcome *projections.Outcome
-	Array   *projections.Array // the whole it is of
-	Context *Context
-	Task    int    // a pending task of the array alone (squeue -r), -1: none
-	In      string // the partition it waits in, one of several (squeue -P); empty: the job's own
+	Outcome     *projections.Outcome
+	Array       *projections.Array // the whole it is of
+	Context     *Context
+	Task        int    // a pending task of the array alone (squeue -r), -1: none
+	Association uint32 // number of the association it belongs to, 0: none
+	In          string // the partition it waits in, one of several (squeue -P); empty: the job's own
 }
 
 // Jobs makes rows of an answer. perPartition makes each partition a pending job waits in a row of its own.
 func Jobs(views []*projections.JobView, c *Context, perPartition bool) []Job {
 	rows := make([]Job, 0, len(views))
 	for _, v := range views {
-		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Context: c, Task: -1}
+		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Association: v.GetAssociation(), Context: c, Task: -1}
 		if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
 			for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
 				j.In = p

@@ -89,7 +89,7 @@ func RecordJSON(r *rows.Record, c *AccountContext) any {
 	pending := j.GetState() == events.JobState_PENDING
 	return object{
 		{"account", j.GetAccount()}, {"comment", object{{"administrator", j.GetAdminComment()}, {"job", j.GetComment()}, {"system", ""}}}, {"allocation_nodes", j.GetAlloc().GetNodes()},
-		{"array", array}, {"association", object{{"account", j.GetAccount()}, {"cluster", c.Cluster}, {"partition", ""}, {"user", j.GetUser()}, {"id", 0}}}, {"block", ""}, {"cluster", c.Cluster},
+		{"array", array}, {"association", object{{"account", j.GetAccount()}, {"cluster", c.Cluster}, {"partition", ""}, {"user", j.GetUser()}, {"id", j.GetAssociation()}}}, {"block", ""}, {"cluster", c.Cluster},
 		{"constraints", j.GetConstraint()}, {"container", ""}, {"derived_exit_code", exitStatus(pending, j.GetDerivedCode(), j.GetDerivedSignal())},
 		{"time", object{
 			{"elapsed", a.elapsed()}, {"eligible", j.GetEligibleUs() / 1e6}, {"end", j.GetEndUs() / 1e6}, {"planned", planned}, {"start", j.GetStartUs() / 1e6}, {"submission", j.GetSubmitUs() / 1e6},

@@ -82,7 +82,7 @@ func (j Job) JSON() any {
 	het := number(j.GetHetId())
 	return object{
 		{"account", s.GetAccount()}, {"accrue_time", moment(j.accrue())}, {"admin_comment", s.GetAdminComment()}, {"allocating_node", s.GetSubmitHost()},
-		{"array_job_id", array}, {"array_task_id", task}, {"array_max_tasks", number(maxTasks)}, {"array_task_string", tasks}, {"association_id", 0},
+		{"array_job_id", array}, {"array_task_id", task}, {"array_max_tasks", number(maxTasks)}, {"array_task_string", tasks}, {"association_id", j.Association},
 		{"batch_features", ""}, {"batch_flag", !s.GetInteractive()}, {"batch_host", batch}, {"flags", append([]string{}, flags...)}, {"burst_buffer", ""}, {"burst_buffer_state", ""},
 		{"cluster", j.Context.Cluster}, {"cluster_features", ""}, {"command", s.GetCommand()}, {"comment", s.GetComment()}, {"container", ""}, {"container_id", ""},
 		{"contiguous", s.GetContiguous()}, {"core_spec", 0}, {"thread_spec", 32767}, {"cores_per_socket", given(s.GetCoresPerSocket())}, {"billable_tres", number(float64(j.cpus()))},

@@ -87,7 +87,7 @@ func (j Job) Record(oneLine bool, details int) string {
 		scheduler = "Backfill"
 	}
 	r.line("SuspendTime=%s SecsPreSuspend=%d LastSchedEval=%s Scheduler=%s", c.Clock.Time(j.GetSuspendedUs(), "None"), j.GetSuspendedTotalUs()/1e6, c.Clock.Time(j.evaluated(), "Unknown"), scheduler)
-	r.line("Partition=%s AllocNode:Sid=%s:0", j.partition(), orNA(s.GetSubmitHost()))
+	r.line("Partition=%s AllocNode:Sid=%s:%d", j.partition(), orNA(s.GetSubmitHost()), s.GetSubmitSid())
 	r.line("ReqNodeList=%s ExcNodeList=%s", null(s.GetNodeList()), null(s.GetExclude()))
 	if planned != "" {
 		planned = " SchedNodeList=" + planned

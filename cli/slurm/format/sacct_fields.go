@@ -77,7 +77,7 @@ var AccountFields = []AccountField{
 		return u32(a.nodeCount())
 	}},
 	{"AllocTRES", 10, 0, 0, func(a Account) string { return a.tresText(a.alloc(), a.Step == nil) }},
-	{"AssocID", 7, 0, 0, func(Account) string { return "0" }},
+	{"AssocID", 7, 0, 0, func(a Account) string { return u32(a.Job.GetAssociation()) }},
 	{"AveCPU", 10, 0, 0, measured(over(totalCPU), longCPU)},
 	{"AveCPUFreq", 10, 0, 0, stepOnly(func(Account) string { return "0" })},
 	{"AveDiskRead", 14, 0, 0, measured(over((*rows.StepRow).GetReadBytes), disk)},
@@ -175,7 +175,7 @@ var AccountFields = []AccountField{
 	{"PlannedCPURAW", 13, 2302, 0, plannedCPURaw},
 	{"Priority", 10, 0, 0, jobOnly(func(j *rows.JobRow) string { return u32(j.GetPriority()) })},
 	{"QOS", 10, 0, 0, jobOnly((*rows.JobRow).GetQos)},
-	{"QOSRAW", 6, 0, 0, jobOnly(func(*rows.JobRow) string { return "0" })},
+	{"QOSRAW", 6, 0, 0, jobOnly(func(j *rows.JobRow) string { return u32(j.GetQosId()) })},
 	{"QOSREQ", 10, 2405, 0, jobOnly((*rows.JobRow).GetQos)},
 	{"Reason", 22, 0, 0, jobOnly(waitReason)},
 	{"ReqCPUFreq", 10, 0, 0, reqFreq},

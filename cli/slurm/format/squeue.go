@@ -79,7 +79,7 @@ var SqueueFields = Fields[Job]{
 	{0, "AccrueTime", "ACCRUE_TIME", timeOf(Job.accrue), nil},
 	{0, "admin_comment", "ADMIN_COMMENT", specText((*events.JobSpec).GetAdminComment), nil},
 	{0, "AllocNodes", "ALLOC_NODES", func(j Job) string { return orNA(j.GetSpec().GetSubmitHost()) }, nil},
-	{0, "AllocSID", "ALLOC_SID", fixedText[Job]("0"), nil},
+	{0, "AllocSID", "ALLOC_SID", func(j Job) string { return u32(j.GetSpec().GetSubmitSid()) }, nil},
 	{'F', "ArrayJobId", "ARRAY_JOB_ID", func(j Job) string {
 		if j.GetArrayId() != 0 {
 			return u32(j.GetArrayId())
@@ -87,7 +87,7 @@ var SqueueFields = Fields[Job]{
 		return u32(j.GetId())
 	}, idOrder},
 	{'K', "ArrayTaskId", "ARRAY_TASK_ID", Job.taskID, idOrder},
-	{0, "AssocId", "ASSOC_ID", fixedText[Job]("0"), nil},
+	{0, "AssocId", "ASSOC_ID", func(j Job) string { return u32(j.Association) }, nil},
 	{0, "BatchFlag", "BATCH_FLAG", func(j Job) string { return bit(!j.GetSpec().GetInteractive()) }, nil},
 	{'B', "BatchHost", "EXEC_HOST", func(j Job) string {
 		if n := j.GetAllocation().FirstNode(); n != "" && !j.pending() {
