@@ -41,6 +41,10 @@ func itoa(n uint32) string {
 	}
 }
 
+// KeptForOthers is the text beside the reason RESOURCES of a job that waits for nodes which jobs of other partitions wait for too, with
+// a higher rank.
+const KeptForOthers = "kept for jobs in higher priority partitions"
+
 // Word is Slurm's word for a reason, as squeue's %r prints it.
 func (r Reason) Word() string {
 	if w, ok := reasonWords[r]; ok {

@@ -307,6 +307,9 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked
 	if s.passed[e.Partition] {
 		t.reason = events.Reason_PRIORITY // the word for whoever stands behind one that waits
 	}
+	if t.reason == events.Reason_RESOURCES && s.keptForOthers(q, e.Partition) {
+		t.text = events.KeptForOthers
+	}
 	defer s.tell(t)
 	if !s.c.Config().GetBackfill() {
 		s.board.Seal(e.Partition.GetName())
@@ -321,6 +324,29 @@ func (s *placing) cannot(e *rank.Entry, w *waiting, window place.Window, blocked
 	if window := s.c.Config().GetBfWindowS(); s.c.Config().GetBackfill() && (window == 0 || r.Start <= s.now+int64(window)*second) {
 		s.board.Reserve(r, ends)
 	}
+}
+
+// keptForOthers says whether a request needs nodes of a partition that are also of partitions where a job of higher rank waits: what is
+// left without those is too little for it.
+func (s *placing) keptForOthers(q *place.Request, p *events.PartitionDef) bool {
+	taken := map[*projections.Node]bool{}
+	for _, other := range s.c.Partitions() {
+		if other != p && (s.blocked[other] || s.passed[other]) {
+			for _, n := range s.c.PartitionNodes(other.GetName()) {
+				taken[n] = true
+			}
+		}
+	}
+	if len(taken) == 0 {
+		return false
+	}
+	cpus := 0
+	for _, n := range s.c.PartitionNodes(p.GetName()) {
+		if !taken[n] {
+			cpus += int(n.CPUs())
+		}
+	}
+	return cpus < int(q.LeastCPUs())
 }
 
 // troubleOf is what is wrong with nodes that keeps a request from ever fitting as things stand; NONE if nothing is.
@@ -366,7 +392,7 @@ func (s *placing) tell(t *telling) {
 
 func (s *placing) say1(t *telling) {
 	if t.planned {
-		s.plan(t.w, t.reason, t.start, t.nodes, t.blockers)
+		s.plan(t.w, t.reason, t.text, t.start, t.nodes, t.blockers)
 		return
 	}
 	s.wait(t.w, t.reason, t.text)

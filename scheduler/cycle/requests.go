@@ -132,9 +132,9 @@ func (p *pass) wait(w *waiting, reason events.Reason, text string) *projections.
 }
 
 // plan notes that a job waits for resources, or behind one that does, with all that is known of what it waits for and when it may start.
-func (p *pass) plan(w *waiting, reason events.Reason, start int64, nodes string, blockers []*projections.Blocker) {
-	o := &projections.Outcome{Job: w.job.Id, Reason: reason, StartUs: start, Nodes: nodes, Blockers: blockers, Basis: p.basis}
-	if before := w.outcome; before != nil && before.Reason == o.Reason && before.StartUs == start && before.Nodes == nodes && sameBlockers(before.Blockers, blockers) {
+func (p *pass) plan(w *waiting, reason events.Reason, text string, start int64, nodes string, blockers []*projections.Blocker) {
+	o := &projections.Outcome{Job: w.job.Id, Reason: reason, Text: text, StartUs: start, Nodes: nodes, Blockers: blockers, Basis: p.basis}
+	if before := w.outcome; before != nil && before.Reason == o.Reason && before.Text == text && before.StartUs == start && before.Nodes == nodes && sameBlockers(before.Blockers, blockers) {
 		o = before
 	}
 	w.outcome, w.reason, w.bare = o, o.Reason, false

@@ -30,6 +30,8 @@ func (j Job) reason() (word, text string) {
 		return word, word + ":" + u32(j.GetExitSignal()) + "(" + slurm.SignalText(int32(j.GetExitSignal())) + ")"
 	case r == events.Reason_REQ_NODE_NOT_AVAIL && strings.HasPrefix(more, "UnavailableNodes") && j.GetSpec().GetNodeList() == "":
 		return events.Reason_RESOURCES.Word(), nodesMissing
+	case r == events.Reason_RESOURCES && more == events.KeptForOthers:
+		return word, nodesMissing
 	case (r == events.Reason_ACCOUNT_NOT_ALLOWED || r == events.Reason_QOS_NOT_ALLOWED) && more != "":
 		return word, more
 	case r == events.Reason_REQ_NODE_NOT_AVAIL && more != "":
