@@ -60,7 +60,7 @@ func (a *Allocation) ForNode(name string) (*NodeShare, int) {
 func (a *Allocation) CPUs() int {
 	n := 0
 	for _, share := range a.GetShares() {
-		n += len(share.GetNodes()) * Words(share.GetCpus()).Count()
+		n += len(share.GetNodes()) * share.CountedCPUs()
 	}
 	return n
 }
@@ -108,11 +108,19 @@ func (a *Allocation) Gres() []GresTotal {
 	return totals
 }
 
+// CountedCPUs is how many CPUs of each of the share's nodes count as the job's. The cores that it holds may have more.
+func (s *NodeShare) CountedCPUs() int {
+	if n := int(s.GetCounted()); n > 0 {
+		return n
+	}
+	return Words(s.GetCpus()).Count()
+}
+
 // UsableCPUs is how many CPUs of each of the share's nodes tasks count on: all it has, or one of each core where the job uses
 // one thread of each core only.
 func (s *NodeShare) UsableCPUs() int {
 	if n := int(s.GetUsable()); n > 0 {
 		return n
 	}
-	return Words(s.GetCpus()).Count()
+	return s.CountedCPUs()
 }

@@ -5801,8 +5801,9 @@ type NodeShare struct {
 	Cpus          []uint64               `protobuf:"varint,2,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words on each of these nodes
 	MemoryMib     uint64                 `protobuf:"varint,3,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
 	Gres          []*GresShare           `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`   // tasks laid out on each of these nodes
-	Usable        uint32                 `protobuf:"varint,6,opt,name=usable,proto3" json:"usable,omitempty"` // how many of the CPUs tasks count on, where it is one thread of each core only; 0: all
+	Tasks         uint32                 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`     // tasks laid out on each of these nodes
+	Usable        uint32                 `protobuf:"varint,6,opt,name=usable,proto3" json:"usable,omitempty"`   // how many of the CPUs tasks count on, where it is one thread of each core only; 0: all
+	Counted       uint32                 `protobuf:"varint,7,opt,name=counted,proto3" json:"counted,omitempty"` // CPUs that count as the job's, where CPUs are given but no core to two jobs; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5875,6 +5876,13 @@ func (x *NodeShare) GetTasks() uint32 {
 func (x *NodeShare) GetUsable() uint32 {
 	if x != nil {
 		return x.Usable
+	}
+	return 0
+}
+
+func (x *NodeShare) GetCounted() uint32 {
+	if x != nil {
+		return x.Counted
 	}
 	return 0
 }
@@ -8654,6 +8662,7 @@ type Config struct {
 	MailDomain           string                 `protobuf:"bytes,61,opt,name=mail_domain,json=mailDomain,proto3" json:"mail_domain,omitempty"` // of addresses that name none
 	DefCpusPerGpu        uint32                 `protobuf:"varint,62,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
 	DefMemPerGpuMib      uint64                 `protobuf:"varint,63,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
+	OneTaskPerCore       bool                   `protobuf:"varint,64,opt,name=one_task_per_core,json=oneTaskPerCore,proto3" json:"one_task_per_core,omitempty"` // CR_ONE_TASK_PER_CORE
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -9029,6 +9038,13 @@ func (x *Config) GetDefMemPerGpuMib() uint64 {
 		return x.DefMemPerGpuMib
 	}
 	return 0
+}
+
+func (x *Config) GetOneTaskPerCore() bool {
+	if x != nil {
+		return x.OneTaskPerCore
+	}
+	return false
 }
 
 type LicenseDef struct {
@@ -10353,7 +10369,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\"=\n" +
 	"\n" +
 	"Allocation\x12/\n" +
-	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\"\xaf\x01\n" +
+	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\"\xc9\x01\n" +
 	"\tNodeShare\x12\x14\n" +
 	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x12\n" +
 	"\x04cpus\x18\x02 \x03(\x04R\x04cpus\x12\x1d\n" +
@@ -10361,7 +10377,8 @@ const file_events_events_proto_rawDesc = "" +
 	"memory_mib\x18\x03 \x01(\x04R\tmemoryMib\x12+\n" +
 	"\x04gres\x18\x04 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x14\n" +
 	"\x05tasks\x18\x05 \x01(\rR\x05tasks\x12\x16\n" +
-	"\x06usable\x18\x06 \x01(\rR\x06usable\"E\n" +
+	"\x06usable\x18\x06 \x01(\rR\x06usable\x12\x18\n" +
+	"\acounted\x18\a \x01(\rR\acounted\"E\n" +
 	"\tGresShare\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
@@ -10604,7 +10621,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xab\x0f\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xd6\x0f\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -10666,7 +10683,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\vmail_domain\x18= \x01(\tR\n" +
 	"mailDomain\x12'\n" +
 	"\x10def_cpus_per_gpu\x18> \x01(\rR\rdefCpusPerGpu\x12,\n" +
-	"\x13def_mem_per_gpu_mib\x18? \x01(\x04R\x0fdefMemPerGpuMib\"6\n" +
+	"\x13def_mem_per_gpu_mib\x18? \x01(\x04R\x0fdefMemPerGpuMib\x12)\n" +
+	"\x11one_task_per_core\x18@ \x01(\bR\x0eoneTaskPerCore\"6\n" +
 	"\n" +
 	"LicenseDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

@@ -1634,6 +1634,7 @@ func (m *NodeShare) CloneVT() *NodeShare {
 	r.MemoryMib = m.MemoryMib
 	r.Tasks = m.Tasks
 	r.Usable = m.Usable
+	r.Counted = m.Counted
 	if rhs := m.Nodes; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -2532,6 +2533,7 @@ func (m *Config) CloneVT() *Config {
 	r.MailDomain = m.MailDomain
 	r.DefCpusPerGpu = m.DefCpusPerGpu
 	r.DefMemPerGpuMib = m.DefMemPerGpuMib
+	r.OneTaskPerCore = m.OneTaskPerCore
 	if rhs := m.Settings; rhs != nil {
 		tmpContainer := make([]*Setting, len(rhs))
 		for k, v := range rhs {
@@ -5446,6 +5448,9 @@ func (this *NodeShare) EqualVT(that *NodeShare) bool {
 	if this.Usable != that.Usable {
 		return false
 	}
+	if this.Counted != that.Counted {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -7007,6 +7012,9 @@ func (this *Config) EqualVT(that *Config) bool {
 		return false
 	}
 	if this.DefMemPerGpuMib != that.DefMemPerGpuMib {
+		return false
+	}
+	if this.OneTaskPerCore != that.OneTaskPerCore {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -11758,6 +11766,11 @@ func (m *NodeShare) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Counted != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Counted))
+		i--
+		dAtA[i] = 0x38
+	}
 	if m.Usable != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Usable))
 		i--
@@ -14255,6 +14268,18 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.OneTaskPerCore {
+		i--
+		if m.OneTaskPerCore {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0x80
 	}
 	if m.DefMemPerGpuMib != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DefMemPerGpuMib))
@@ -17404,6 +17429,9 @@ func (m *NodeShare) SizeVT() (n int) {
 	if m.Usable != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Usable))
 	}
+	if m.Counted != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Counted))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -18603,6 +18631,9 @@ func (m *Config) SizeVT() (n int) {
 	}
 	if m.DefMemPerGpuMib != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.DefMemPerGpuMib))
+	}
+	if m.OneTaskPerCore {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n
@@ -30571,6 +30602,25 @@ func (m *NodeShare) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Counted", wireType)
+			}
+			m.Counted = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Counted |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -38121,6 +38171,26 @@ func (m *Config) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 64:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OneTaskPerCore", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.OneTaskPerCore = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -162,7 +162,7 @@ func allocated(a *events.Allocation) (nodes string, t *rows.Tres) {
 
 func addShare(t *rows.Tres, s *events.NodeShare, nodes uint64) {
 	t.Nodes += uint32(nodes)
-	t.Cpus += nodes * uint64(events.Words(s.Cpus).Count())
+	t.Cpus += nodes * uint64(s.CountedCPUs())
 	t.MemMib += nodes * s.MemoryMib
 	for _, g := range s.Gres {
 		t.Gres = addGres(t.Gres, g.Name, g.Type, nodes*uint64(events.Words(g.Ids).Count()))

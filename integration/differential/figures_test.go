@@ -40,6 +40,19 @@ func TestFigures(t *testing.T) {
 			{"-p gpu --gpus-per-node=1 -N2 -c1", "n[3-4]|1(x2)|1(x2)|2|1400M"},
 			{"-N2-4 -n6 -w n[2-4]", "n[1-4]|1,3,1(x2)|1,3,1(x2)|6|600M"},
 		}},
+		{"cpu-mem-threads", [][2]string{
+			{"", "n1|1|1|1|400M"},
+			{"-N2 -n3 --mem-per-cpu=300", "n[1-2]|1,2|1,2|3|900M"},
+			{"-N1-2 -n12 --mem-per-cpu=1000", "n[1-2]|11,1|11,1|12|12000M"},
+			{"-N2-4 -n9", "n[1-4]|5,2,1(x2)|5,2,1(x2)|9|1600M"},
+			{"-n3 --ntasks-per-core=1", "n1|3|3|3|400M"},
+		}},
+		{"one-task-per-core", [][2]string{
+			{"-n4", "n1|8|4|8|800M"},
+			{"-n3 --ntasks-per-core=2", "n1|4|3|4|400M"},
+			{"-n5 --ntasks-per-node=3", "n[1-2]|6(x2)|3(x2)|12|1200M"},
+			{"-p gpu --gpus-per-node=3 --cpus-per-gpu=1 --ntasks-per-gpu=2", "n3|6|6|6|600M"},
+		}},
 		{"max-mem-flat", [][2]string{
 			{"-n5 --mem=2G", "n1|5|5|5|2G"},
 			{"--mem-per-cpu=1000", "n1|2|1|2|1000M"},

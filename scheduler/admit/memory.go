@@ -12,6 +12,9 @@ import (
 func (d *Desk) memory(s *events.JobSpec) *refusal {
 	cfg := d.r.Config()
 	p := d.r.Partition(strings.Split(s.Partition, ",")[0])
+	if cfg.OneTaskPerCore && s.TasksPerCore == 0 {
+		s.TasksPerCore = 1
+	}
 	asked := s.MemPerNodeMib > 0 || s.MemAll
 	gpus := s.TasksPerGpu > 0 || slices.ContainsFunc(s.Gres, func(g *events.Gres) bool { return g.Name == "gpu" && g.Count > 0 })
 	if gpus && s.CpusPerGpu == 0 && s.CpusPerTask == 0 {

@@ -58,7 +58,7 @@ func Test(c *projections.Cluster, author *events.Author, spec *events.JobSpec, n
 	}
 	out.Job, out.StartUs, out.Nodes = item.FirstId, best.Start, hostlist.Compress(best.Allocation.NodeNames())
 	best.Allocation.Each(func(_ int, _ string, s *events.NodeShare) bool {
-		out.Cpus += uint32(events.Words(s.Cpus).Count())
+		out.Cpus += uint32(s.CountedCPUs())
 		return true
 	})
 	return out

@@ -35,6 +35,7 @@ type Board struct {
 	parts  map[string]*partition
 	linear bool // whole nodes only
 	memory bool // memory is consumed
+	single bool // CPUs are counted one by one, not by cores or sockets
 
 	owned bool // jobs that share nodes with their own user's alone are about: holders are known
 
@@ -63,7 +64,8 @@ type node struct {
 	usable   bool
 	sealed   bool  // kept for a job that waits
 	cpus     int32 // that jobs may have
-	unit     int32 // CPUs that are given together: a thread, a core, a socket, all
+	unit     int32 // CPUs that are given together: a core, a socket, all
+	counted  bool  // of the CPUs of a core that are given only those count that were asked for
 	threads  int32 // in a core
 	sockets  int32
 	cores    int32 // in a socket
@@ -106,6 +108,7 @@ func newBoard(s Source, idle bool) *Board {
 	b := &Board{
 		nodes: make([]node, 0, len(records)), byName: make(map[string]int32, len(records)),
 		parts: make(map[string]*partition), memory: cfg.GetSelectMemory(), linear: cfg.GetSelectLinear(),
+		single:   !cfg.GetSelectLinear() && !cfg.GetSelectSocket() && !cfg.GetSelectCore(),
 		eligible: make(map[string]*eligible),
 	}
 	for _, r := range records {
@@ -170,7 +173,7 @@ func readNode(cfg *events.Config, r *projections.Node, idle bool) node {
 	case cfg.GetSelectCore():
 		n.unit = n.threads
 	default:
-		n.unit = 1
+		n.unit, n.counted = n.threads, n.threads > 1
 	}
 	if n.cpus > 0 {
 		n.free.AddRange(0, uint32(n.cpus-1))

@@ -440,8 +440,9 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 		return 0
 	})
 	shares := make(map[int32]*events.NodeShare, len(order))
+	dealt := q.deal(b, order, whole)
 	for i, c := range order {
-		after := len(order) - i - 1
+		after, least := len(order)-i-1, 0
 		t := max(q.TasksPerNode, 1)
 		if q.Tasks > 0 {
 			t = q.tasksHere(b, c, order[i+1:], tasks)
@@ -451,6 +452,12 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 					later = min(later+d.tasks, MaxCount)
 				}
 				t = min(t, max((tasks+after)/(after+1), tasks-later))
+			}
+			if dealt != nil {
+				least = dealt[i] * q.CPUsPerTask
+				if b.single {
+					t = dealt[i]
+				}
 			}
 			tasks -= t
 		}
@@ -465,7 +472,7 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 		if prefer != nil {
 			later = &prefer.nodes[c.node]
 		}
-		s := b.share(n, q, whole, &b.room, t, g, later)
+		s := b.share(n, q, whole, &b.room, t, g, least, later)
 		if s == nil {
 			return nil
 		}
@@ -490,6 +497,41 @@ func (q *Request) tasksHere(b *Board, c candidate, behind []candidate, left int)
 		kept += min(q.inUnit(&b.nodes[x.node]), x.tasks)
 	}
 	return min(c.tasks, max(left-kept, min(q.inUnit(&b.nodes[c.node]), left-after)))
+}
+
+// deal is how many tasks of each node, in this order, its CPUs are counted for: nil where they are counted by other rules. A node is
+// to have what is still needed, less a core for each further one that there must be; nodes beyond those get one task's. Then each
+// node has a task, the cores begun with are filled, and the rest goes to the first nodes. How the tasks are laid out in the end is another
+// matter where cores are given: then a node may have a core more than its tasks use.
+func (q *Request) deal(b *Board, order []candidate, whole bool) []int {
+	if whole || q.Overcommit || q.Even || q.Tasks < len(order) || q.TasksPerNode > 0 || q.TasksPerCore > 0 || q.TasksPerSocket > 0 || len(q.Gres) > 0 || q.MinCPUs > q.CPUsPerTask {
+		return nil
+	}
+	left, need := q.Tasks-len(order), q.Tasks*q.CPUsPerTask
+	most, tasks := make([]int, len(order)), make([]int, len(order))
+	for i, c := range order {
+		g := q.geometry(&b.nodes[c.node])
+		if g.cores > 1 {
+			return nil
+		}
+		most[i] = min(c.tasks, max(need-max(q.MinNodes-i-1, 0)*int(g.usable), q.CPUsPerTask)/q.CPUsPerTask)
+		need = max(need-most[i]*q.CPUsPerTask, 0)
+		tasks[i] = 1
+	}
+	for i, c := range order {
+		usable := int(q.geometry(&b.nodes[c.node]).usable)
+		cores := (q.CPUsPerTask + usable - 1) / usable
+		more := min(left, min(most[i], cores*usable/q.CPUsPerTask)-1)
+		tasks[i], left = tasks[i]+more, left-more
+	}
+	for i := range order {
+		more := min(left, most[i]-tasks[i])
+		tasks[i], left = tasks[i]+more, left-more
+	}
+	if left > 0 {
+		return nil
+	}
+	return tasks
 }
 
 // inUnit is how many tasks the smallest share of a node holds.

@@ -189,6 +189,9 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 	case MemoryPerCPU:
 		if b.memory && q.MemoryMiB > 0 {
 			fit := int(min(r.mem/(q.MemoryMiB*int64(g.usable)), MaxCount))
+			if n.counted && !whole {
+				fit = int(min((r.mem/q.MemoryMiB+int64(g.usable)-1)/int64(g.usable), MaxCount))
+			}
 			if whole && fit*int(g.unit) < int(n.cpus) {
 				return 0, 0 // each CPU of the node comes with its memory
 			}
@@ -199,6 +202,9 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 		return 0, 0
 	}
 	cpus := units * int(g.usable)
+	if n.counted && b.memory && q.Memory == MemoryPerCPU && q.MemoryMiB > 0 {
+		cpus = int(min(int64(cpus), r.mem/q.MemoryMiB))
+	}
 	if cpus < q.MinCPUs {
 		return 0, 0
 	}
@@ -284,8 +290,8 @@ func gresCapacity(g *GresRequest, n *node, r *room) (tasks, pool int) {
 }
 
 // share makes a node's part of the allocation for so many tasks; nil if the node has not got it after all (two requests
-// may compete for the same devices). prefer is CPUs to take first, for plans that leave free what is free now.
-func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int, prefer *node) *events.NodeShare {
+// may compete for the same devices). It has least CPUs at least. prefer is CPUs to take first, for plans that leave free what is free now.
+func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool, least int, prefer *node) *events.NodeShare {
 	g := q.geometry(n)
 	s := &events.NodeShare{Tasks: uint32(tasks)}
 	gpus := 0
@@ -321,7 +327,7 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 		} else {
 			cpus = max(cpus, q.MinCPUs/q.CPUsPerTask*q.CPUsPerTask)
 		}
-		cpus = max(cpus, gpus*q.CPUsPerGPU, 1)
+		cpus = max(cpus, gpus*q.CPUsPerGPU, least, 1)
 		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(tasks, g))
 		perCPU := int64(0)
 		if b.memory && q.Memory == MemoryPerCPU {
@@ -332,6 +338,9 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 			return nil
 		}
 		usable = units * int(g.usable)
+		if n.counted && cpus < units*int(g.unit) {
+			s.Counted, usable = uint32(cpus), cpus
+		}
 	}
 	if perSocket {
 		sockets := socketsOf(s.Cpus, n)
@@ -341,7 +350,7 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool int,
 			}
 		}
 	}
-	if g.usable < g.unit {
+	if g.usable < g.unit && s.Counted == 0 {
 		s.Usable = uint32(usable)
 	}
 	for k, ids := range taken {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"stint/events"
@@ -132,6 +133,12 @@ func wrong(f *fake, s *events.JobSpec, a *events.Allocation) string {
 		if s.Nomultithread {
 			counted /= int(n.Def.ThreadsPerCore)
 		}
+		if c := int(share.Counted); c > 0 {
+			if f.cfg.SelectCore || c > counted {
+				return fmt.Sprintf("%s: %d of %d CPUs count", name, c, counted)
+			}
+			counted = c
+		}
 		switch {
 		case !n.Up:
 			return name + " is not up"
@@ -156,7 +163,7 @@ func wrong(f *fake, s *events.JobSpec, a *events.Allocation) string {
 		case s.Contiguous && i > 0 && f.nodes[k-1].Name != names[i-1]:
 			return name + " does not follow " + names[i-1]
 		}
-		if f.cfg.SelectCore {
+		if !f.cfg.SelectLinear && !f.cfg.SelectSocket {
 			for core := range n.Def.CoresPerSocket {
 				var c events.Words
 				c.AddRange(core*n.Def.ThreadsPerCore, (core+1)*n.Def.ThreadsPerCore-1)
@@ -283,5 +290,54 @@ func TestPlacementsAreRightAndComplete(t *testing.T) {
 	t.Logf("%d of %d placed, %d missed", placed, n, missed)
 	if placed < n/10 || missed > placed/200 {
 		t.Fatalf("%d of %d placed, %d missed", placed, n, missed)
+	}
+}
+
+// laid writes what a placement gives: for each node its CPUs that count, the CPUs of its cores and its tasks.
+func laid(a *events.Allocation) string {
+	var out []string
+	a.Each(func(_ int, name string, s *events.NodeShare) bool {
+		out = append(out, fmt.Sprintf("%s:%d/%d:%d", name, s.CountedCPUs(), events.Words(s.Cpus).Count(), s.Tasks))
+		return true
+	})
+	return strings.Join(out, " ")
+}
+
+// Where a core has two threads: what each of four equal nodes gets, by whole cores and by CPUs, as the real one deals it.
+func TestDeal(t *testing.T) {
+	for _, c := range []struct {
+		spec        *events.JobSpec
+		cores, cpus string
+	}{
+		{&events.JobSpec{}, "n1:2/2:1", "n1:1/2:1"},
+		{&events.JobSpec{Tasks: 3}, "n1:4/4:3", "n1:3/4:3"},
+		{&events.JobSpec{Tasks: 3, TasksPerCore: 1}, "n1:6/6:3", "n1:3/6:3"},
+		{&events.JobSpec{Tasks: 3, MinNodes: 2, MaxNodes: 2}, "n1:2/2:2 n2:2/2:1", "n1:1/2:1 n2:2/2:2"},
+		{&events.JobSpec{Tasks: 12, MinNodes: 1, MaxNodes: 2}, "n1:12/12:10 n2:2/2:2", "n1:11/12:11 n2:1/2:1"},
+		{&events.JobSpec{Tasks: 5, MinNodes: 1, MaxNodes: 3}, "n1:4/4:2 n2:2/2:2 n3:2/2:1", "n1:3/4:3 n2:1/2:1 n3:1/2:1"},
+		{&events.JobSpec{Tasks: 5, MinNodes: 2, MaxNodes: 3}, "n1:2/2:2 n2:2/2:2 n3:2/2:1", "n1:2/2:2 n2:2/2:2 n3:1/2:1"},
+		{&events.JobSpec{Tasks: 9, MinNodes: 2, MaxNodes: 4}, "n1:6/6:3 n2:2/2:2 n3:2/2:2 n4:2/2:2", "n1:5/6:5 n2:2/2:2 n3:1/2:1 n4:1/2:1"},
+		{&events.JobSpec{Tasks: 9, MinNodes: 3, MaxNodes: 4}, "n1:4/4:3 n2:2/2:2 n3:2/2:2 n4:2/2:2", "n1:4/4:4 n2:2/2:2 n3:2/2:2 n4:1/2:1"},
+		{&events.JobSpec{Tasks: 11, MinNodes: 3, MaxNodes: 3}, "n1:8/8:7 n2:2/2:2 n3:2/2:2", "n1:7/8:7 n2:2/2:2 n3:2/2:2"},
+		{&events.JobSpec{Tasks: 8, MinNodes: 1, MaxNodes: 4}, "n1:6/6:2 n2:2/2:2 n3:2/2:2 n4:2/2:2", "n1:5/6:5 n2:1/2:1 n3:1/2:1 n4:1/2:1"},
+		{&events.JobSpec{Tasks: 5, CpusPerTask: 3, MinNodes: 2, MaxNodes: 2}, "n1:12/12:4 n2:4/4:1", "n1:12/12:4 n2:3/4:1"},
+		{&events.JobSpec{Tasks: 5, CpusPerTask: 2, MinNodes: 1, MaxNodes: 3}, "n1:6/6:3 n2:2/2:1 n3:2/2:1", "n1:6/6:3 n2:2/2:1 n3:2/2:1"},
+		{&events.JobSpec{Tasks: 7, Nomultithread: true, MinNodes: 2, MaxNodes: 2}, "n1:12/12:6 n2:2/2:1", "n1:6/12:6 n2:1/2:1"},
+	} {
+		for core, want := range map[bool]string{true: c.cores, false: c.cpus} {
+			f := &fake{cfg: &events.Config{SelectCore: core, Partitions: []*events.PartitionDef{{Name: "p", MaxNodes: events.Unlimited}}}}
+			for i := range uint32(4) {
+				name := fmt.Sprintf("n%d", i+1)
+				f.nodes = append(f.nodes, &projections.Node{Name: name, Index: i, Up: true, Partitions: []string{"p"},
+					Def: &events.NodeDef{Names: name, Cpus: 16, Sockets: 2, CoresPerSocket: 4, ThreadsPerCore: 2, MemoryMib: 16000}})
+			}
+			q, problem := RequestOf(c.spec)
+			if problem != nil {
+				t.Fatal(problem)
+			}
+			if got := laid(NewBoard(f).Place(q, "p", Window{To: Forever})); got != want {
+				t.Errorf("%v, cores %v: %s, want %s", c.spec, core, got, want)
+			}
+		}
 	}
 }

@@ -162,6 +162,9 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		q.ThreadsPerCore = 1
 		q.MinThreads = 0
 	}
+	if spec.TasksPerGpu > 0 { // they say already how tasks come to cores
+		q.TasksPerCore = 0
+	}
 	for _, c := range []struct {
 		what string
 		n    int

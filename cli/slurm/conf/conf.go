@@ -399,7 +399,7 @@ func (b *builder) selection() error {
 	if b.selectPars == "" {
 		return nil
 	}
-	c.SelectCore, c.SelectMemory = false, false
+	c.SelectCore, c.SelectMemory, c.OneTaskPerCore = false, false, false
 	for _, p := range list(b.selectPars) {
 		switch strings.ToUpper(p) {
 		case "CR_CPU":
@@ -415,7 +415,9 @@ func (b *builder) selection() error {
 			c.SelectSocket, c.SelectMemory = true, true
 		case "CR_MEMORY":
 			c.SelectMemory = true
-		case "CR_LLN", "CR_ONE_TASK_PER_CORE", "CR_PACK_NODES", "CR_CORE_DEFAULT_DIST_BLOCK", "LL_SHARED_GRES", "MULTIPLE_SHARING_GRES_PJ", "ENFORCE_BINDING_GRES", "ONE_TASK_PER_SHARING_GRES":
+		case "CR_ONE_TASK_PER_CORE":
+			c.OneTaskPerCore = true
+		case "CR_LLN", "CR_PACK_NODES", "CR_CORE_DEFAULT_DIST_BLOCK", "LL_SHARED_GRES", "MULTIPLE_SHARING_GRES_PJ", "ENFORCE_BINDING_GRES", "ONE_TASK_PER_SHARING_GRES":
 			b.Warnings = append(b.Warnings, fmt.Sprintf("%s: SelectTypeParameters: %s has no effect yet", b.seen["SelectTypeParameters"], p))
 		default:
 			return fmt.Errorf("SelectTypeParameters: %q is not known", clip(p))

@@ -256,6 +256,9 @@ func selectParameters(c *events.Config) string {
 	if c.GetSelectMemory() {
 		word += "_MEMORY"
 	}
+	if c.GetOneTaskPerCore() {
+		word += ",CR_ONE_TASK_PER_CORE"
+	}
 	return word
 }
 
