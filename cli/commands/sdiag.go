@@ -30,15 +30,14 @@ func sdiag(args []string, w *World) int {
 	}
 	conn, err := w.connect("sdiag")
 	if err != nil {
-		return w.unmet("sdiag", err)
+		w.unmet("sdiag", err)
+		return 255
 	}
 	counted, err := conn.Stats(q.Reset)
 	switch {
-	case err != nil && q.Reset:
+	case err != nil: // the real one's exit
 		w.unmet("sdiag", err)
 		return 255
-	case err != nil:
-		return w.unmet("sdiag", err)
 	case q.Reset:
 		io.WriteString(w.Stdout, "Reset scheduling statistics\n")
 		return 0

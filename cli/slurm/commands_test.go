@@ -36,6 +36,18 @@ func readCommand(command string, in Input) (any, string, error) {
 			return nil, "", err
 		}
 		return s, s.Print, nil
+	case "sdiag":
+		s, err := ReadSdiag(in)
+		if err != nil {
+			return nil, "", err
+		}
+		return s, s.Print, nil
+	case "slurmctld", "slurmd", "slurmdbd":
+		d, err := ReadDaemon(command, in)
+		if err != nil {
+			return nil, "", err
+		}
+		return d, d.Print, nil
 	case "scontrol":
 		s, err := ReadScontrol(in)
 		if err != nil {

@@ -71,6 +71,11 @@ func differ(r *row, real, ours string) string {
 		}
 	}
 	if unordered.MatchString(r.Command) {
+		for _, lines := range [][]string{a, b} {
+			for i := range lines {
+				lines[i] = mask(r.Group, lines[i])
+			}
+		}
 		slices.Sort(a)
 		slices.Sort(b)
 	}
