@@ -99,6 +99,10 @@ func ideas(c *projections.Cluster, j *projections.Job, now int64) [][]change {
 	if len(j.Dependencies) > 0 {
 		out = append(out, []change{update("dependency=", &events.UpdateJob{SetDependencies: true})})
 	}
+	if a := c.Array(j.ArrayId); j.ArrayId != 0 && a.GetMaxRunning() > 0 && a.GetRunning() >= a.GetMaxRunning() {
+		more := a.GetRunning() + 1
+		out = append(out, []change{update(fmt.Sprintf("arraytaskthrottle=%d", more), &events.UpdateJob{ArrayThrottle: &more})})
+	}
 	if j.BeginUs > now {
 		out = append(out, []change{update("starttime=now", &events.UpdateJob{BeginUs: &now})})
 	}
