@@ -41,6 +41,10 @@ func environment(submitted []string, job *projections.Job, c setting) []string {
 			out = append(out, v)
 		}
 	}
+	if s := job.GetSpec(); s.GetTasksPerNode() > 0 && s.GetMinNodes() < s.GetMaxNodes() && !given["SLURM_NTASKS"] { // the number of nodes was left open
+		tasks := int(s.GetTasksPerNode()) * job.GetAllocation().NodeCount()
+		set = append(set, fmt.Sprintf("SLURM_NTASKS=%d", tasks), fmt.Sprintf("SLURM_NPROCS=%d", tasks))
+	}
 	if !given["TMPDIR"] {
 		set = append(set, "TMPDIR=/tmp")
 	}

@@ -51,6 +51,8 @@ func TestEnvironmentIsSlurms(t *testing.T) {
 			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3,1 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=3,1"},
 		{"-N2 --ntasks-per-node=3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 6, TasksPerNode: 3}, share(3, 3, "n1", "n2")), nil,
 			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3(x2) SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=3(x2)"},
+		{"-N1-2 --ntasks-per-node=3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 3, TasksPerNode: 3, MinNodes: 1, MaxNodes: 2}, share(3, 3, "n1", "n2")), nil,
+			two + " SLURM_CPUS_ON_NODE=3 SLURM_JOB_CPUS_PER_NODE=3(x2) SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=3(x2) SLURM_NTASKS=6 SLURM_NPROCS=6"},
 		{"-n2 -c3", batch(&events.JobSpec{MemPerCpuMib: 100, Tasks: 2, CpusPerTask: 3}, share(6, 2, "n1")), nil,
 			one + " SLURM_CPUS_ON_NODE=6 SLURM_JOB_CPUS_PER_NODE=6 SLURM_MEM_PER_CPU=100 SLURM_TASKS_PER_NODE=2"},
 		{"--mem=512M", batch(&events.JobSpec{MemPerNodeMib: 512}, share(1, 1, "n1")), nil,
@@ -97,6 +99,31 @@ func TestEnvironmentOfATask(t *testing.T) {
 		"SLURM_ARRAY_TASK_STEP=4", "SLURM_RESTART_COUNT=2", "SLURM_JOB_START_TIME=1700000000", "SLURM_JOB_END_TIME=1700000600"} {
 		if !slices.Contains(got, v) {
 			t.Errorf("%s is missing in %v", v, got)
+		}
+	}
+}
+
+// What only the newer release sets, and what both do.
+func TestEnvironmentOfAReservation(t *testing.T) {
+	job := batch(&events.JobSpec{Licenses: "matlab:2", Reservation: "maint"}, share(1, 1, "n1"))
+	for compat, want := range map[string]string{
+		"22.05": "SLURM_JOB_RESERVATION=maint SLURM_NODE_ALIASES=(null) SLURM_WORKING_CLUSTER=c:localhost:6817:9728:109",
+		"26.05": "SLURM_JOB_RESERVATION=maint SLURM_JOB_LICENSES=matlab:2 SLURM_OOM_KILL_STEP=0 SLURM_JOB_START_TIME=1700000000 SLURM_JOB_END_TIME=1700000600",
+	} {
+		got := environment(nil, job, setting{node: "n1", config: &events.Config{Cluster: "c", Compat: compat}})
+		var apart []string
+		for _, v := range got {
+			name, _, _ := strings.Cut(v, "=")
+			switch name {
+			case "SLURM_JOB_RESERVATION", "SLURM_NODE_ALIASES", "SLURM_WORKING_CLUSTER", "SLURM_JOB_LICENSES", "SLURM_OOM_KILL_STEP", "SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME":
+				apart = append(apart, v)
+			}
+		}
+		fields := strings.Fields(want)
+		slices.Sort(apart)
+		slices.Sort(fields)
+		if !slices.Equal(apart, fields) {
+			t.Errorf("%s: %v, want %v", compat, apart, fields)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func salloc(args []string, w *World) int {
 		}
 		argv = []string{shell}
 	}
-	code := h.run(argv, append(a.Environ, allocationEnviron(h.job, a.Spec, h.config, w)...), a.Kill)
+	code := h.run(argv, append(a.Environ, allocationEnviron(h.job, a, h.config, w)...), a.Kill)
 	if !h.giveBack() {
 		return code
 	}
@@ -359,7 +360,9 @@ func runnable(path string) error {
 
 // allocationEnviron is what an allocation adds to the environment of the command that holds it. Memory is told as it was asked for, not
 // as the site's default.
-func allocationEnviron(j *projections.Job, asked *events.JobSpec, config *events.Config, w *World) []string {
+func allocationEnviron(j *projections.Job, a *slurm.Allocation, config *events.Config, w *World) []string {
+	asked := a.Spec
+	told := slices.ContainsFunc(a.Environ, func(nv string) bool { return strings.HasPrefix(nv, "SLURM_NTASKS=") })
 	spec, alloc := j.GetSpec(), j.GetAllocation()
 	var out []string
 	set := func(name string, value any) { out = append(out, fmt.Sprintf("%s=%v", name, value)) }
@@ -380,6 +383,10 @@ func allocationEnviron(j *projections.Job, asked *events.JobSpec, config *events
 	set("SLURM_SUBMIT_HOST", w.Host)
 	if n := spec.GetCpusPerTask(); n > 0 {
 		set("SLURM_CPUS_PER_TASK", n)
+	}
+	if each := asked.GetTasksPerNode(); each > 0 && asked.GetMinNodes() < asked.GetMaxNodes() && !told {
+		set("SLURM_NTASKS", int(each)*len(nodes))
+		set("SLURM_NPROCS", int(each)*len(nodes))
 	}
 	if a := spec.GetAccount(); a != "" {
 		set("SLURM_JOB_ACCOUNT", a)

@@ -58,6 +58,7 @@ type request struct {
 	gres      map[string][]*events.Gres
 	waitFor   string // SBATCH_WAIT4SWITCH
 	shaped    bool   // -B
+	open      bool   // so many tasks on each of a number of nodes that is not fixed
 	hinted    string // --hint, as given
 	profiled  string // --profile, as shown
 	frequency string // --cpu-freq, as shown

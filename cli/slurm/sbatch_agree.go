@@ -31,6 +31,7 @@ func (q *request) agree() error {
 		return refusal("--gpus-per-socket needs --sockets-per-node beside it")
 	}
 	q.hints()
+	counted := s.MinNodes > 0
 	if s.NodeList != "" {
 		n, err := hostlist.Count(s.NodeList, hostlist.MaxHosts)
 		if err != nil {
@@ -41,9 +42,7 @@ func (q *request) agree() error {
 		}
 		s.MinNodes = max(s.MinNodes, uint32(n))
 	}
-	if q.shaped && s.Tasks == 0 {
-		s.Tasks = max(s.SocketsPerNode, 1) * max(s.CoresPerSocket, 1) * max(s.ThreadsPerCore, 1)
-	}
+	q.tasksOfShape(counted)
 	if s.Tasks != 0 && s.MinNodes > s.Tasks {
 		q.Notes = append(q.Notes, fmt.Sprintf("%d tasks can not use %d nodes; asking for %d", s.Tasks, s.MinNodes, s.Tasks))
 		s.MinNodes, s.MaxNodes = s.Tasks, s.Tasks
@@ -60,6 +59,7 @@ func (q *request) agree() error {
 	switch {
 	case s.Tasks != 0:
 	case s.TasksPerNode != 0:
+		q.open = s.MinNodes < s.MaxNodes
 		return q.setTasks(nodes * uint64(s.TasksPerNode))
 	case s.TasksPerGpu > 0 && gpus > 0:
 		return q.setTasks(gpus * uint64(s.TasksPerGpu))
@@ -67,6 +67,28 @@ func (q *request) agree() error {
 		return q.setTasks(nodes * perNode * uint64(s.TasksPerGpu))
 	}
 	return q.planes()
+}
+
+// tasksOfShape is the number of tasks where a fixed number of nodes, or their shape, is given without one: a task for each thread of each
+// core of each socket of each node, as far as these are told.
+func (q *request) tasksOfShape(counted bool) {
+	s := q.Spec
+	if s.Tasks != 0 || s.TasksPerNode != 0 || !counted && !q.shaped || s.MaxNodes != 0 && s.MaxNodes != s.MinNodes {
+		return
+	}
+	threads := s.ThreadsPerCore
+	if threads == 0 && s.Nomultithread {
+		threads = 1
+	}
+	tasks, told := uint64(max(s.MinNodes, 1)), false
+	for _, n := range []uint32{s.SocketsPerNode, s.CoresPerSocket, threads} {
+		if n > 0 {
+			tasks, told = min(tasks*uint64(n), 1<<31-1), true
+		}
+	}
+	if told {
+		s.Tasks = uint32(tasks)
+	}
 }
 
 // hints turns --hint into what it stands for. It gives way to options that say how cores are used.

@@ -124,9 +124,10 @@ func specCount(field func(*events.JobSpec) uint32) func(*request) string {
 	}
 }
 
-// tasksTold is the number of tasks where it was asked for, outright or by so many on each node or for each GPU.
+// tasksTold is the number of tasks where it was asked for, outright or by so many on each node or for each GPU. Where it takes the number of
+// nodes that the job gets, the node tells it.
 func (q *request) tasksTold() string {
-	if q.Spec.Tasks == 0 {
+	if q.Spec.Tasks == 0 || q.open {
 		return ""
 	}
 	return strconv.FormatUint(uint64(q.Spec.Tasks), 10)
@@ -192,7 +193,7 @@ func (q *request) tell() {
 	kept := make([]string, 0, len(q.Environ)+len(order))
 	for _, nv := range q.Environ {
 		name, _, _ := strings.Cut(nv, "=")
-		if _, ours := set[name]; !ours {
+		if _, ours := set[name]; !ours && !(q.open && (name == "SLURM_NTASKS" || name == "SLURM_NPROCS")) {
 			kept = append(kept, nv)
 		}
 	}

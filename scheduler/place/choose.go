@@ -504,14 +504,14 @@ func (q *Request) tasksHere(b *Board, c candidate, behind []candidate, left int)
 // node has a task, the cores begun with are filled, and the rest goes to the first nodes. How the tasks are laid out in the end is another
 // matter where cores are given: then a node may have a core more than its tasks use.
 func (q *Request) deal(b *Board, order []candidate, whole bool) []int {
-	if whole || q.Overcommit || q.Even || q.Tasks < len(order) || q.TasksPerNode > 0 || q.TasksPerCore > 0 || q.TasksPerSocket > 0 || len(q.Gres) > 0 || q.MinCPUs > q.CPUsPerTask {
+	if whole || q.Overcommit || q.Even || q.Tasks < len(order) || q.TasksPerNode > 0 || q.TasksPerSocket > 0 || len(q.Gres) > 0 || q.MinCPUs > q.CPUsPerTask {
 		return nil
 	}
 	left, need := q.Tasks-len(order), q.Tasks*q.CPUsPerTask
 	most, tasks := make([]int, len(order)), make([]int, len(order))
 	for i, c := range order {
 		g := q.geometry(&b.nodes[c.node])
-		if g.cores > 1 {
+		if g.cores > 1 || q.TasksPerCore > 0 && q.TasksPerCore*q.CPUsPerTask < int(g.usable) {
 			return nil
 		}
 		most[i] = min(c.tasks, max(need-max(q.MinNodes-i-1, 0)*int(g.usable), q.CPUsPerTask)/q.CPUsPerTask)

@@ -324,11 +324,10 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool, lea
 		cpus := tasks * q.CPUsPerTask
 		if q.Overcommit {
 			cpus = q.CPUsPerTask
-		} else {
-			cpus = max(cpus, q.MinCPUs/q.CPUsPerTask*q.CPUsPerTask)
 		}
+		cpus = max(cpus, q.MinCPUs/q.CPUsPerTask*q.CPUsPerTask)
 		cpus = max(cpus, gpus*q.CPUsPerGPU, least, 1)
-		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(tasks, g))
+		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(max(tasks, q.MinCPUs/q.CPUsPerTask), g))
 		perCPU := int64(0)
 		if b.memory && q.Memory == MemoryPerCPU {
 			perCPU = q.MemoryMiB

@@ -170,6 +170,9 @@ func (j Job) Record(oneLine bool, details int) string {
 		}
 	}
 	r.mail(j)
+	if n := s.GetTasksPerGpu(); n > 0 {
+		r.line("NtasksPerTRES=%d", n)
+	}
 	if word := bindWord(s.GetBindGres()); word != "" {
 		r.line("GresEnforceBind=%s", word)
 	}
