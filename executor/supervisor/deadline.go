@@ -3,6 +3,7 @@ package supervisor
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -308,10 +309,21 @@ func (s *supervisor) reopenErrors(st *step) *os.File {
 
 // notice is what the user reads about an end from outside. Tools look for these words.
 func notice(st *step, cause Cause, now time.Time) string {
-	why := map[Cause]string{Cause_TIME_LIMIT: " DUE TO TIME LIMIT", Cause_PREEMPTED: " DUE TO PREEMPTION", Cause_REQUEUED: " DUE TO JOB REQUEUE", Cause_NODE_FAILED: " DUE TO NODE FAILURE"}[cause]
+	why := map[Cause]string{Cause_TIME_LIMIT: " DUE TO TIME LIMIT", Cause_PREEMPTED: " DUE TO PREEMPTION", Cause_REQUEUED: " DUE TO JOB REQUEUE", Cause_NODE_FAILED: " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"}[cause]
 	what := fmt.Sprintf("JOB %d", st.id.job)
 	if st.id.step != StepBatch {
 		what = fmt.Sprintf("STEP %d.%d", st.id.job, st.id.step)
 	}
-	return fmt.Sprintf("slurmstepd: error: *** %s ON %s CANCELLED AT %s%s ***\n", what, st.launching.Node, now.Format("2006-01-02T15:04:05"), why)
+	return fmt.Sprintf("%s: error: *** %s ON %s CANCELLED AT %s%s ***\n", speaker(st.launching.Node), what, st.launching.Node, now.Format("2006-01-02T15:04:05"), why)
+}
+
+// speaker is who speaks in a job's errors: slurmstepd, with the node's name behind it where that is not the host's, as one of several nodes on
+// a host is called.
+func speaker(node string) string {
+	host, err := os.Hostname()
+	host, _, _ = strings.Cut(host, ".")
+	if err != nil || node == "" || node == host {
+		return "slurmstepd"
+	}
+	return "slurmstepd-" + node
 }

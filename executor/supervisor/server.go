@@ -138,7 +138,7 @@ func (s *supervisor) answer(c *conversation, req *Request, gone <-chan struct{})
 		if g.Text != "" {
 			steps := s.once(s.stepsOf(g.Job, g.Run, g.Step), g.Number)
 			for _, st := range steps {
-				s.tellUser(st, "slurmstepd: error: "+g.Text+"\n")
+				s.tellUser(st, speaker(st.launching.Node)+": error: "+g.Text+"\n")
 			}
 			r = done(len(steps), nil)
 			break

@@ -66,3 +66,15 @@ if [ "$SCENE" = s10_state ]; then
     real_settle "$@"
   }
 fi
+
+# When the recorder came to accounting, the first jobs had long been forgotten by the controller. Here they are made to be.
+if [ "$SCENE" = s40_life ]; then
+  eval "played_$(declare -f G)"
+  G() {
+    if [ "$GROUP/$1" = sacct/states ] && wanted; then
+      sed -i 's/^MinJobAge=.*/MinJobAge=2/' /etc/slurm/slurm.conf; command scontrol reconfigure
+      for _ in $(seq 40); do command scontrol show job "$JN" >/dev/null 2>&1 || command scontrol show job "$T1" >/dev/null 2>&1 || break; command sleep 0.5; done
+    fi
+    played_G "$@"
+  }
+fi

@@ -186,11 +186,8 @@ func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 	case j.Stop == nil && j.Completing, j.Stop != nil && j.Stop.Cause == events.StopCause_STOP_CANCEL:
 		return // it is ending already; a stop for another cause may bring it back, so that one is overridden
 	default:
-		wait := a.d.r.Config().KillWaitS
-		if m.Signal == sigKill {
-			wait = 0
-		}
-		a.did(&events.Fact{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: j.Id, Run: j.Run, Cause: events.StopCause_STOP_CANCEL, ByUid: a.d.who.Uid, KillAfterS: wait}}})
+		// SIGKILL to a whole job is what no signal is: Slurm has the job hear SIGTERM first, and the batch step end by that.
+		a.did(&events.Fact{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: j.Id, Run: j.Run, Cause: events.StopCause_STOP_CANCEL, ByUid: a.d.who.Uid, KillAfterS: a.d.r.Config().KillWaitS}}})
 	}
 	a.touched++
 }

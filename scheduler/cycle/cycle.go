@@ -33,6 +33,7 @@ import (
 //
 // 2: submissions get the account and the QoS of their user's association, and are held to it as far as
 // AccountingStorageEnforce says. A refusal of what no node has at once says what the closest one has.
+// A job that is held does not leave the queue for its deadline. SIGKILL to a job is its cancellation, SIGTERM and all.
 const (
 	Decider = 2
 	Rules   = projections.Rules

@@ -95,7 +95,7 @@ func (p *pass) ownReason(j *projections.Job) events.Reason {
 // fulfilled and that is not to wait for ever.
 func (p *pass) neverStarts(j *projections.Job, killAll bool) *events.Fact {
 	spec := j.GetSpec()
-	if d := spec.GetDeadlineUs(); d != 0 {
+	if d := spec.GetDeadlineUs(); d != 0 && j.Hold == events.HoldKind_NOT_HELD { // of one that is held nobody looks at the clock
 		latest := d
 		if j.LimitS != events.Unlimited {
 			latest = d - int64(j.LimitS)*second
