@@ -98,6 +98,8 @@ func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*Answ
 				v.Job = slim(j)
 			} else {
 				v.Job = sight.Job(j)
+			}
+			if q.GetAssociations() {
 				v.Association = associationOf(r, j)
 			}
 			a.Jobs = append(a.Jobs, v)
@@ -199,7 +201,7 @@ func jobFilter(q *AskJobs) (func(*Job) bool, error) {
 	}, nil
 }
 
-// slim is a job without what only its full display needs.
+// slim is a job without what no column and no record shows: limits, groups, environment, how it was submitted.
 func slim(j *Job) *Job {
 	s := j.Spec
 	thin := j.copy()
@@ -218,6 +220,9 @@ func slim(j *Job) *Job {
 		DependencyAny: s.GetDependencyAny(), Nice: s.GetNice(), Comment: s.GetComment(), Wckey: s.GetWckey(), Requeue: s.GetRequeue(),
 		Interactive: s.GetInteractive(), TasksPerGpu: s.GetTasksPerGpu(), SocketsPerNode: s.GetSocketsPerNode(), CoresPerSocket: s.GetCoresPerSocket(),
 		ThreadsPerCore: s.GetThreadsPerCore(), TresPerTask: s.GetTresPerTask(), Switches: s.GetSwitches(), HetOffset: s.GetHetOffset(),
+		AdminComment: s.GetAdminComment(), Args: s.GetArgs(), BindGres: s.GetBindGres(), MailTypes: s.GetMailTypes(), MailUser: s.GetMailUser(),
+		Nomultithread: s.GetNomultithread(), Reboot: s.GetReboot(), SpreadJob: s.GetSpreadJob(), SubmitHost: s.GetSubmitHost(), SubmitSid: s.GetSubmitSid(),
+		TasksPerCore: s.GetTasksPerCore(), TasksPerSocket: s.GetTasksPerSocket(),
 	}
 	return thin
 }

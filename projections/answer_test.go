@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"stint/events"
 )
 
@@ -81,6 +83,57 @@ func TestAskJobs(t *testing.T) {
 	}
 	if s.c.Job(3).Spec.Array == nil || slimmed[0].Outcome != nil {
 		t.Error("the state was slimmed, or a running job waits for something")
+	}
+}
+
+// What columns and records do not show is left out of a job, and nothing else: a job with everything in it loses these fields.
+func TestSlim(t *testing.T) {
+	full := &events.JobSpec{}
+	everything(full.ProtoReflect())
+	thin := slim(&Job{Spec: full, Owner: &events.Owner{Uid: 1, Groups: []uint32{2}}})
+	gone := []string{}
+	full.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if !thin.Spec.ProtoReflect().Has(f) {
+			gone = append(gone, string(f.Name()))
+		}
+		return true
+	})
+	slices.Sort(gone)
+	want := "acctg_freq append array dependencies dependency_text distribution environment export extra get_user_env has_priority hold " +
+		"keep_on_invalid_dependency kill_on_invalid_dependency no_kill prefer priority rlimits script submit_line tres_bind truncate umask use_min_nodes wait_all_nodes warn"
+	if got := strings.Join(gone, " "); got != want {
+		t.Errorf("left out:\n%s\nnot\n%s", got, want)
+	}
+	if thin.Owner.Uid != 1 || len(thin.Owner.Groups) != 0 {
+		t.Errorf("owner: %v", thin.Owner)
+	}
+}
+
+// everything gives every field of a message a value.
+func everything(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		switch f := fields.Get(i); {
+		case f.IsList():
+			list := m.Mutable(f).List()
+			list.Append(list.NewElement())
+		case f.Message() != nil:
+			m.Mutable(f)
+		case f.Kind() == protoreflect.StringKind:
+			m.Set(f, protoreflect.ValueOfString("x"))
+		case f.Kind() == protoreflect.BoolKind:
+			m.Set(f, protoreflect.ValueOfBool(true))
+		case f.Kind() == protoreflect.EnumKind:
+			m.Set(f, protoreflect.ValueOfEnum(1))
+		case f.Kind() == protoreflect.Uint32Kind:
+			m.Set(f, protoreflect.ValueOfUint32(7))
+		case f.Kind() == protoreflect.Uint64Kind:
+			m.Set(f, protoreflect.ValueOfUint64(7))
+		case f.Kind() == protoreflect.Int32Kind:
+			m.Set(f, protoreflect.ValueOfInt32(7))
+		case f.Kind() == protoreflect.Int64Kind:
+			m.Set(f, protoreflect.ValueOfInt64(7))
+		}
 	}
 }
 

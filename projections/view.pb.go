@@ -737,7 +737,8 @@ type AskJobs struct {
 	Names         []string               `protobuf:"bytes,7,rep,name=names,proto3" json:"names,omitempty"`
 	Nodes         string                 `protobuf:"bytes,8,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	Qos           []string               `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
-	Slim          bool                   `protobuf:"varint,10,opt,name=slim,proto3" json:"slim,omitempty"` // leave out what only scontrol shows
+	Slim          bool                   `protobuf:"varint,10,opt,name=slim,proto3" json:"slim,omitempty"`                 // leave out what columns and records do not show
+	Associations  bool                   `protobuf:"varint,11,opt,name=associations,proto3" json:"associations,omitempty"` // with the numbers of associations
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -842,6 +843,13 @@ func (x *AskJobs) GetSlim() bool {
 	return false
 }
 
+func (x *AskJobs) GetAssociations() bool {
+	if x != nil {
+		return x.Associations
+	}
+	return false
+}
+
 type AnswerJobs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*JobView             `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -900,7 +908,7 @@ type JobView struct {
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Outcome       *Outcome               `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Array         *Array                 `protobuf:"bytes,3,opt,name=array,proto3" json:"array,omitempty"`
-	Association   uint32                 `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"` // id of the association it belongs to, 0: none; not in slim ones
+	Association   uint32                 `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"` // id of the association it belongs to, 0: none, or not asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2988,7 +2996,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\bstart_us\x18\x04 \x01(\x03R\astartUs\x12\x14\n" +
 	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x12\n" +
 	"\x04cpus\x18\x06 \x01(\rR\x04cpus\x12\x1c\n" +
-	"\tpartition\x18\a \x01(\tR\tpartition\"\x8e\x02\n" +
+	"\tpartition\x18\a \x01(\tR\tpartition\"\xb2\x02\n" +
 	"\aAskJobs\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x1e\n" +
@@ -3003,7 +3011,8 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x05nodes\x18\b \x01(\tR\x05nodes\x12\x10\n" +
 	"\x03qos\x18\t \x03(\tR\x03qos\x12\x12\n" +
 	"\x04slim\x18\n" +
-	" \x01(\bR\x04slim\"[\n" +
+	" \x01(\bR\x04slim\x12\"\n" +
+	"\fassociations\x18\v \x01(\bR\fassociations\"[\n" +
 	"\n" +
 	"AnswerJobs\x12.\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x1a.stint.projections.JobViewR\x04jobs\x12\x1d\n" +

@@ -313,6 +313,7 @@ func (m *AskJobs) CloneVT() *AskJobs {
 	r.AllStates = m.AllStates
 	r.Nodes = m.Nodes
 	r.Slim = m.Slim
+	r.Associations = m.Associations
 	if rhs := m.Ids; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1837,6 +1838,9 @@ func (this *AskJobs) EqualVT(that *AskJobs) bool {
 		}
 	}
 	if this.Slim != that.Slim {
+		return false
+	}
+	if this.Associations != that.Associations {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3650,6 +3654,16 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Associations {
+		i--
+		if m.Associations {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x58
 	}
 	if m.Slim {
 		i--
@@ -6186,6 +6200,9 @@ func (m *AskJobs) SizeVT() (n int) {
 		}
 	}
 	if m.Slim {
+		n += 2
+	}
+	if m.Associations {
 		n += 2
 	}
 	n += len(m.unknownFields)
@@ -8839,6 +8856,26 @@ func (m *AskJobs) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Slim = bool(v != 0)
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Associations", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Associations = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

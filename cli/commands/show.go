@@ -165,7 +165,7 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 	if err != nil {
 		return w.complain("scontrol", err)
 	}
-	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: ids, AllStates: true})
+	a, err := w.jobs("scontrol", &projections.AskJobs{Ids: ids, AllStates: true, Slim: !s.JSON, Associations: s.JSON})
 	if err != nil {
 		return w.unmet("scontrol", err)
 	}
@@ -186,8 +186,10 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 		if len(rows) == 0 {
 			out.WriteString(format.NoJobs)
 		}
+		var line []byte
 		for _, r := range rows {
-			out.WriteString(r.Record(s.OneLine, s.Details))
+			line = r.AppendRecord(line[:0], s.OneLine, s.Details)
+			out.Write(line)
 		}
 		return 0
 	}

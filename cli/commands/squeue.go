@@ -39,7 +39,7 @@ func squeue(args []string, w *World) int {
 func squeueOnce(q *slurm.Squeue, w *World) int {
 	ask := &projections.AskJobs{
 		Users: q.Users, Partitions: q.Partitions, Accounts: q.Accounts, Names: q.Names, Nodes: q.Nodes, Qos: q.QOS,
-		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: q.Fields == "" && !q.JSON, // letters show nothing that is left out then
+		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: !q.JSON, Associations: q.JSON || strings.Contains(strings.ToLower(q.Fields), "associd"),
 	}
 	if q.States.Completing {
 		ask.States = nil // shown tells them apart

@@ -385,6 +385,10 @@ func (s *Sacct) window(in Input) error {
 	if len(s.Ask.States) > 0 && !s.starting && len(s.Ask.Jobs) == 0 && end.IsZero() {
 		start = in.Now
 	}
+	// With states and -S but no -E, it looks at that moment only: the end is the beginning.
+	if (len(s.Ask.States) > 0 || s.Ask.Requeued) && s.starting && end.IsZero() {
+		end = start
+	}
 	if !end.IsZero() && end.Before(start) {
 		return refusal("the end of the time asked for lies before its beginning (%s)", start.Format("2006-01-02T15:04:05"))
 	}

@@ -81,6 +81,9 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 	if r.Group == "sacct" && !has("srun") {
 		wanted, ours = withoutSteps(wanted), withoutSteps(ours)
 	}
+	if r.Group == "final-states" && earlier.MatchString(r.bare()) {
+		wanted = withoutEarlier(wanted)
+	}
 	what := ""
 	if a.exit != r.Exit {
 		what = fmt.Sprintf("exit: real %d, ours %d: %s", r.Exit, a.exit, strings.TrimSpace(firstLine(a.err)))

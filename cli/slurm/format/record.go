@@ -12,20 +12,46 @@ import (
 	"stint/projections"
 )
 
-// record is KEY=VALUE words, line by line, as scontrol show prints them.
-type record struct{ lines []string }
+// record is KEY=VALUE words, line by line, as scontrol show prints them: the first line at the margin, the others indented by three, or
+// all on one line.
+type record struct {
+	text    []byte
+	oneLine bool
+	begun   bool
+}
 
 // line adds a line of words.
 func (r *record) line(format string, args ...any) {
-	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+	r.next()
+	r.text = fmt.Appendf(r.text, format, args...)
 }
 
-// text puts the lines together: the first at the margin, the others indented by three, or all on one line.
-func (r *record) text(oneLine bool) string {
-	if oneLine {
-		return strings.Join(r.lines, " ")
+// next begins a line.
+func (r *record) next() {
+	switch {
+	case !r.begun:
+		r.begun = true
+	case r.oneLine:
+		r.text = append(r.text, ' ')
+	default:
+		r.text = append(r.text, "\n   "...)
 	}
-	return strings.Join(r.lines, "\n   ")
+}
+
+// words adds a line of words that stand as they are.
+func (r *record) words(parts ...string) {
+	r.next()
+	for _, p := range parts {
+		r.text = append(r.text, p...)
+	}
+}
+
+// end is the record with the blank lines behind it.
+func (r *record) end() string {
+	if r.oneLine {
+		return string(r.text) + "\n"
+	}
+	return string(r.text) + "\n\n"
 }
 
 // yes and no of records.
@@ -38,7 +64,12 @@ func yesNo(b bool) string {
 
 // Record is the job as scontrol show job prints it, blank lines behind it included. details counts how often -d was given.
 func (j Job) Record(oneLine bool, details int) string {
-	r := &record{}
+	return string(j.AppendRecord(nil, oneLine, details))
+}
+
+// AppendRecord adds the record to a text.
+func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
+	r := &record{text: to, oneLine: oneLine}
 	s, o, c := j.GetSpec(), j.GetOwner(), j.Context
 	head := fmt.Sprintf("JobId=%d", j.GetId())
 	if j.GetArrayId() != 0 {
@@ -56,7 +87,7 @@ func (j Job) Record(oneLine bool, details int) string {
 	if s.GetWckey() != "" {
 		account += " WCKey=" + s.GetWckey()
 	}
-	r.line("%s", account)
+	r.words(account)
 	long, _ := j.stateWords()
 	_, reason := j.reason()
 	code, signal := j.exit()
@@ -70,9 +101,9 @@ func (j Job) Record(oneLine bool, details int) string {
 		timeMin = limitText(n, Long)
 	}
 	r.line("RunTime=%s TimeLimit=%s TimeMin=%s", Long(j.elapsed()), limitText(j.limit(), Long), timeMin)
-	r.line("SubmitTime=%s EligibleTime=%s", c.Clock.Time(j.GetSubmitUs(), "Unknown"), c.Clock.Time(j.eligible(), "Unknown"))
-	r.line("AccrueTime=%s", c.Clock.Time(j.accrue(), "Unknown"))
-	r.line("StartTime=%s EndTime=%s Deadline=%s", c.Clock.Time(j.start(), "Unknown"), c.Clock.Time(j.end(), "Unknown"), c.Clock.Time(s.GetDeadlineUs(), "N/A"))
+	r.words("SubmitTime=", c.Clock.Time(j.GetSubmitUs(), "Unknown"), " EligibleTime=", c.Clock.Time(j.eligible(), "Unknown"))
+	r.words("AccrueTime=", c.Clock.Time(j.accrue(), "Unknown"))
+	r.words("StartTime=", c.Clock.Time(j.start(), "Unknown"), " EndTime=", c.Clock.Time(j.end(), "Unknown"), " Deadline=", c.Clock.Time(s.GetDeadlineUs(), "N/A"))
 	if start := j.start(); start != 0 && !j.pending() {
 		r.line("PreemptEligibleTime=%s PreemptTime=None", c.Clock.Time(start, "None"))
 	}
@@ -141,19 +172,24 @@ func (j Job) Record(oneLine bool, details int) string {
 	for _, a := range s.GetArgs() {
 		command += " " + string(a)
 	}
-	r.line("Command=%s", command)
-	r.line("WorkDir=%s", s.GetWorkDir())
+	r.words("Command=", command)
+	r.words("WorkDir=", s.GetWorkDir())
 	if s.GetAdminComment() != "" {
 		r.line("AdminComment=%s ", s.GetAdminComment())
 	}
 	if s.GetComment() != "" {
 		r.line("Comment=%s ", s.GetComment())
 	}
-	r.line("StdErr=%s", j.stdErr())
-	r.line("StdIn=%s", j.stdIn())
-	r.line("StdOut=%s", j.stdOut())
+	out := j.stdOut()
+	errors := out
+	if s.GetStdErr() != "" {
+		errors = j.stdErr()
+	}
+	r.words("StdErr=", errors)
+	r.words("StdIn=", j.stdIn())
+	r.words("StdOut=", out)
 	if c.Release < 2405 {
-		r.line("Power=")
+		r.words("Power=")
 	}
 	if n := s.GetCpusPerGpu(); n > 0 {
 		r.line("CpusPerTres=gres:gpu:%d", n)
@@ -180,9 +216,9 @@ func (j Job) Record(oneLine bool, details int) string {
 		r.line("SpreadJob=Yes")
 	}
 	if oneLine {
-		return r.text(true) + " \n"
+		return append(r.text, " \n"...)
 	}
-	return r.text(false) + "\n   \n\n"
+	return append(r.text, "\n   \n\n"...)
 }
 
 // shares are the lines of -d: what the job has of each node.
@@ -261,7 +297,7 @@ func (c *NodeContext) partitionsOf(n *projections.Node) []string {
 
 // NodeRecord is a node as scontrol show node prints it, blank lines behind it included.
 func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) string {
-	r := &record{}
+	r := &record{oneLine: oneLine}
 	sockets, cores, threads := shape(n)
 	d, inv := n.GetDef(), n.GetInventory()
 	arch := ""
@@ -312,16 +348,13 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 	if n.GetComment() != "" {
 		r.line("Comment=%s", n.GetComment())
 	}
-	if oneLine {
-		return r.text(true) + "\n"
-	}
-	return r.text(false) + "\n\n"
+	return r.end()
 }
 
 // PartitionRecord is a partition as scontrol show partition prints it, blank lines behind it included. nodes are those of the
 // cluster.
 func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeContext, oneLine bool) string {
-	r := &record{}
+	r := &record{oneLine: oneLine}
 	r.line("PartitionName=%s", p.GetName())
 	r.line("AllowGroups=%s %s AllowQos=%s", allUpper(p.GetAllowGroups()), allowDeny("Accounts", p.GetAllowAccounts(), p.GetDenyAccounts()), allUpper(p.GetAllowQos()))
 	r.line("AllocNodes=ALL Default=%s QoS=%s", yesNo(p.GetDefault()), orNA(p.GetQos()))
@@ -370,10 +403,7 @@ func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeC
 		sum.Set("node", int64(len(own)))
 	}
 	r.line("TRES=%s", sum)
-	if oneLine {
-		return r.text(true) + "\n"
-	}
-	return r.text(false) + "\n\n"
+	return r.end()
 }
 
 func allUpper(list []string) string {
@@ -409,7 +439,7 @@ func memoryLimit(what string, perCPU, perNode uint64) string {
 
 // Record is a step as scontrol show step prints it.
 func (s Step) Record(oneLine bool) string {
-	r := &record{}
+	r := &record{oneLine: oneLine}
 	long, _ := s.stateWords()
 	r.line("StepId=%s UserId=%d StartTime=%s TimeLimit=UNLIMITED", s.Label(), s.GetOwner().GetUid(), s.Context.Clock.Time(s.GetStartUs(), "Unknown"))
 	r.line("State=%s Partition=%s NodeList=%s", long, s.partition(), s.GetAllocation().FirstNode())
@@ -418,10 +448,7 @@ func (s Step) Record(oneLine bool) string {
 	r.line("ResvPorts=(null)")
 	r.line("CPUFreqReq=Default")
 	r.line("SrunHost:Pid=(null):0")
-	if oneLine {
-		return r.text(true) + "\n"
-	}
-	return r.text(false) + "\n\n"
+	return r.end()
 }
 
 // mail adds the line about mail.

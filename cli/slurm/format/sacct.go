@@ -366,7 +366,8 @@ func (a Account) startText() string {
 
 func (a Account) exitCode() string {
 	if a.Step != nil {
-		if a.Step.GetUnseen() {
+		// Of a step on a node that failed nobody heard how it ended: what an executor that is still there says comes too late for Slurm.
+		if a.Step.GetUnseen() || a.Job.GetState() == events.JobState_NODE_FAIL && a.Step.GetState() == events.JobState_CANCELLED {
 			return ""
 		}
 		return fmt.Sprintf("%d:%d", a.Step.GetExitCode(), a.Step.GetExitSignal())
