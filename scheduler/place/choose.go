@@ -256,6 +256,20 @@ func (s *selection) choose(cands []candidate, required []int32, leastLoaded bool
 	return s.chosen
 }
 
+// alone is the first node of a run that has room for all of a job that asks for no number of nodes, or for one: such a job is
+// not spread over what others left, as long as one node will do.
+func (s *selection) alone(run []candidate) (candidate, bool) {
+	if len(s.chosen) > 0 || s.need > 1 || s.q.Spread {
+		return candidate{}, false
+	}
+	for _, c := range run {
+		if c.tasks >= s.tasks && c.pool >= s.pool {
+			return c, true
+		}
+	}
+	return candidate{}, false
+}
+
 // counted takes so many nodes with a feature, the lightest first, and returns what is left; nil if there are not so many.
 // Named nodes count.
 func (s *selection) counted(f FeatureCount, cands []candidate) []candidate {
@@ -373,6 +387,10 @@ func (s *selection) fromRuns(cands []candidate) {
 			return
 		}
 		runs[best].used = true
+		if c, ok := s.alone(runs[best].cands); ok {
+			s.add(c)
+			return
+		}
 		for _, c := range runs[best].cands {
 			if !s.wanting() {
 				return
