@@ -11,13 +11,14 @@ import (
 func TestPartitionLimits(t *testing.T) {
 	gpu := func(kind string, n uint64) []*events.Gres { return []*events.Gres{{Name: "gpu", Type: kind, Count: n}} }
 	const (
-		ok    = events.Code_OK
-		never = events.Code_NODE_CONFIG_UNAVAILABLE
-		nodes = events.Code_INVALID_NODE_COUNT
-		cpus  = events.Code_TOO_MANY_CPUS
-		long  = events.Code_INVALID_TIME_LIMIT
-		acc   = events.Code_INVALID_ACCOUNT
-		qos   = events.Code_INVALID_QOS
+		ok     = events.Code_OK
+		never  = events.Code_NODE_CONFIG_UNAVAILABLE
+		nodes  = events.Code_INVALID_NODE_COUNT
+		cpus   = events.Code_TOO_MANY_CPUS
+		long   = events.Code_INVALID_TIME_LIMIT
+		acc    = events.Code_INVALID_ACCOUNT
+		qos    = events.Code_INVALID_QOS
+		memory = events.Code_INVALID_MEMORY
 	)
 	for _, c := range []struct {
 		name         string
@@ -31,6 +32,8 @@ func TestPartitionLimits(t *testing.T) {
 		{"CPUs by task", &events.JobSpec{Tasks: 5, CpusPerTask: 8}, ok, cpus, cpus},
 		{"CPUs of one node", &events.JobSpec{CpusPerTask: 9}, never, never, never},
 		{"held, CPUs of one node", &events.JobSpec{CpusPerTask: 9, Hold: true}, ok, ok, ok},
+		{"MaxMemPerNode", &events.JobSpec{Partition: "lean", MemPerNodeMib: 600}, ok, memory, memory},
+		{"MaxMemPerNode, all of it", &events.JobSpec{Partition: "lean", MemAll: true}, ok, memory, memory},
 		{"MaxNodes", &events.JobSpec{Partition: "small", MinNodes: 3}, ok, nodes, nodes},
 		{"tasks that MaxNodes cannot hold", &events.JobSpec{Partition: "small", Tasks: 20}, never, never, never},
 		{"MaxTime", &events.JobSpec{Partition: "small", TimeLimitS: 3600}, ok, long, long},
@@ -52,6 +55,7 @@ func TestPartitionLimits(t *testing.T) {
 			cfg := config()
 			cfg.Partitions = append(cfg.Partitions,
 				&events.PartitionDef{Name: "small", Nodes: "ALL", MaxNodes: 2, MaxTimeS: 1800, DefaultTimeS: 300},
+				&events.PartitionDef{Name: "lean", Nodes: "ALL", MaxMemPerNodeMib: 500},
 				&events.PartitionDef{Name: "down", Nodes: "ALL", State: events.PartitionState_PARTITION_DOWN_STATE})
 			cfg.EnforcePartLimitsAll, cfg.EnforcePartLimitsAny = mode == 1, mode == 2
 			f := newOffice(t, cfg).submit(1000, c.spec.CloneVT())

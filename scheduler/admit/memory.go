@@ -37,10 +37,7 @@ func (d *Desk) memory(s *events.JobSpec) *refusal {
 			s.MemAll = true
 		}
 	}
-	perCPU, perNode := first(p.GetMaxMemPerCpuMib(), cfg.MaxMemPerCpuMib), first(p.GetMaxMemPerNodeMib(), cfg.MaxMemPerNodeMib)
-	if perNode > 0 && s.MemPerNodeMib > perNode {
-		return refuse(events.Code_INVALID_MEMORY, "%d MiB on each node are more than the %d that MaxMemPerNode allows", s.MemPerNodeMib, perNode)
-	}
+	perCPU := first(p.GetMaxMemPerCpuMib(), cfg.MaxMemPerCpuMib)
 	if perCPU > 0 && s.MemPerCpuMib > perCPU {
 		// More memory for a CPU than one may have means more CPUs for a task.
 		times := (s.MemPerCpuMib + perCPU - 1) / perCPU

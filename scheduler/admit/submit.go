@@ -377,6 +377,8 @@ func (d *Desk) limitsOf(p *events.PartitionDef, s *events.JobSpec) *refusal {
 	switch board.Beyond(q, p.Name) {
 	case events.Reason_PARTITION_CONFIG:
 		return refuse(events.Code_TOO_MANY_CPUS, "%s", board.Lacks(q, p.Name))
+	case events.Reason_MEM_PER_LIMIT:
+		return refuse(events.Code_INVALID_MEMORY, "it takes more memory of a node than the %d MiB that MaxMemPerNode allows in partition %s", board.MemoryLimit(p.Name), p.Name)
 	case events.Reason_PARTITION_NODE_LIMIT:
 		most := board.NodeLimit(p.Name)
 		if int64(s.MinNodes) > int64(most) {

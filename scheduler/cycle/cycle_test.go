@@ -143,7 +143,8 @@ func TestABigPassIsCutAndAPrefixStands(t *testing.T) {
 func TestReasonsHaveAnOrder(t *testing.T) {
 	cfg := four()
 	cfg.Partitions = append(cfg.Partitions, &events.PartitionDef{Name: "down", Nodes: "ALL", MaxTimeS: 60, MaxNodes: 1, PriorityTier: 1, State: events.PartitionState_PARTITION_DOWN_STATE},
-		&events.PartitionDef{Name: "short", Nodes: "ALL", MaxTimeS: 60, MaxNodes: 1, PriorityTier: 1})
+		&events.PartitionDef{Name: "short", Nodes: "ALL", MaxTimeS: 60, MaxNodes: 1, PriorityTier: 1},
+		&events.PartitionDef{Name: "lean", Nodes: "ALL", PriorityTier: 1, MaxMemPerNodeMib: 500})
 	w := newWorld(t, cfg)
 	blocker := w.submit(1000, &events.JobSpec{Name: "all", MinNodes: 4, MaxNodes: 4, Exclusive: events.Exclusive_EXCLUSIVE_NODE})
 	bad := w.submit(1000, &events.JobSpec{Name: "bad", Hold: true})
@@ -167,6 +168,10 @@ func TestReasonsHaveAnOrder(t *testing.T) {
 		{&events.JobSpec{Partition: "short", TimeLimitS: 600, MinNodes: 2}, events.Reason_PARTITION_NODE_LIMIT},
 		{&events.JobSpec{Partition: "short", TimeLimitS: 600}, events.Reason_PARTITION_TIME_LIMIT},
 		{&events.JobSpec{Partition: "short", TimeLimitS: 60, MinNodes: 2}, events.Reason_PARTITION_NODE_LIMIT},
+		{&events.JobSpec{Partition: "lean", MemPerNodeMib: 501}, events.Reason_MEM_PER_LIMIT},
+		{&events.JobSpec{Partition: "lean", MemAll: true}, events.Reason_MEM_PER_LIMIT},
+		{&events.JobSpec{Partition: "lean", MemPerCpuMib: 200, Tasks: 3, MinNodes: 1, MaxNodes: 1}, events.Reason_MEM_PER_LIMIT},
+		{&events.JobSpec{Partition: "lean", MemPerCpuMib: 300, CpusPerTask: 2}, events.Reason_MEM_PER_LIMIT},
 		{&events.JobSpec{Tasks: 1}, events.Reason_RESOURCES},
 		{&events.JobSpec{Tasks: 1, Array: array}, events.Reason_PRIORITY},
 	}

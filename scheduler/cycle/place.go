@@ -147,7 +147,7 @@ func (s *placing) limitReason(p *events.PartitionDef, w *waiting) (events.Reason
 	case events.PartitionState_PARTITION_INACTIVE_STATE:
 		return events.Reason_PARTITION_INACTIVE, ""
 	}
-	if w.q.LeastCPUs() > 1 || w.maxNodes > 0 && w.maxNodes < p.GetMinNodes() {
+	if w.q.LeastCPUs() > 1 || s.board.MemoryLimit(p.GetName()) > 0 || w.maxNodes > 0 && w.maxNodes < p.GetMinNodes() {
 		if s.board.Beyond(w.q, p.GetName()) != events.Reason_NONE {
 			t := s.troubleOf(p, w.q)
 			return t.reason, t.text

@@ -56,6 +56,9 @@ type partition struct {
 	most    int     // nodes of a job, as placing has it
 	limit   int     // the partition's own limit of that
 	cpus    int     // of all its nodes
+	maxMem  int64   // of a job on one node, MiB; 0: no limit
+	leanest int64   // memory of the smallest of its nodes, MiB
+	fewest  int     // CPUs of the one with the fewest
 }
 
 type node struct {
@@ -136,6 +139,9 @@ func newBoard(s Source, idle bool) *Board {
 		if !idle {
 			p.most = p.limit
 		}
+		if p.maxMem = int64(def.MaxMemPerNodeMib); p.maxMem == 0 {
+			p.maxMem = int64(cfg.GetMaxMemPerNodeMib())
+		}
 		if n := def.MaxCpusPerNode; n > 0 && n != events.Unlimited {
 			p.maxCPUs = int(n)
 		}
@@ -143,6 +149,12 @@ func newBoard(s Source, idle bool) *Board {
 			if n, ok := b.byName[r.Name]; ok {
 				p.nodes = append(p.nodes, n)
 				p.cpus += int(b.nodes[n].cpus)
+				if m := b.nodes[n].mem; p.leanest == 0 || m < p.leanest {
+					p.leanest = m
+				}
+				if c := int(b.nodes[n].cpus); p.fewest == 0 || c < p.fewest {
+					p.fewest = c
+				}
 			}
 		}
 		b.parts[def.Name] = p

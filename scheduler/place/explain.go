@@ -51,7 +51,8 @@ func (b *Board) NodeLimit(part string) int {
 }
 
 // Beyond says which limit of a partition as a whole a request goes beyond: PARTITION_CONFIG for more CPUs than all its nodes
-// have, PARTITION_NODE_LIMIT for more nodes than a job can have there, or fewer than it has to; NONE if it is within both.
+// have, PARTITION_NODE_LIMIT for more nodes than a job can have there, or fewer than it has to, MEM_PER_LIMIT for more memory of
+// a node; NONE if it is within all.
 func (b *Board) Beyond(q *Request, part string) events.Reason {
 	p := b.parts[part]
 	switch {
@@ -61,8 +62,42 @@ func (b *Board) Beyond(q *Request, part string) events.Reason {
 		return events.Reason_PARTITION_CONFIG
 	case q.MinNodes > b.NodeLimit(part), q.MaxNodes < int(p.def.GetMinNodes()):
 		return events.Reason_PARTITION_NODE_LIMIT
+	case p.maxMem > 0 && q.leastMemory(p) > p.maxMem:
+		return events.Reason_MEM_PER_LIMIT
 	}
 	return events.Reason_NONE
+}
+
+// MemoryLimit is the most memory of one node that a partition lets a job have, in MiB; 0: no limit.
+func (b *Board) MemoryLimit(part string) int64 {
+	if p := b.parts[part]; p != nil {
+		return p.maxMem
+	}
+	return 0
+}
+
+// leastMemory is how much memory of a node a request takes at least, in MiB.
+func (q *Request) leastMemory(p *partition) int64 {
+	switch q.Memory {
+	case MemoryPerNode:
+		return q.MemoryMiB
+	case MemoryPerCPU:
+		tasks := max(q.TasksPerNode, 1)
+		if q.MaxNodes == 1 {
+			tasks = max(tasks, q.Tasks)
+		}
+		cpus := max(tasks*q.CPUsPerTask, q.MinCPUs)
+		if q.Overcommit {
+			cpus = max(q.CPUsPerTask, q.MinCPUs)
+		}
+		if q.Exclusive {
+			cpus = max(cpus, p.fewest)
+		}
+		return q.MemoryMiB * int64(min(cpus, MaxCount))
+	case MemoryAll:
+		return p.leanest
+	}
+	return 0
 }
 
 // LeastCPUs is how many CPUs a request takes at least, on all its nodes together.
