@@ -137,6 +137,7 @@ func TestRefusals(t *testing.T) {
 		{"memory of a node", 1000, &events.JobSpec{MemPerNodeMib: 16001}, events.Code_NODE_CONFIG_UNAVAILABLE, "16001 MiB"},
 		{"absurd memory", 1000, &events.JobSpec{MemPerNodeMib: 1 << 60}, events.Code_INVALID_MEMORY, "MiB"},
 		{"memory twice", 1000, &events.JobSpec{MemPerNodeMib: 1, MemPerCpuMib: 1}, events.Code_INVALID_MEMORY, "2 ways"},
+		{"CPUs of GPUs", 1000, &events.JobSpec{Tasks: 5, CpusPerGpu: 2, Gres: []*events.Gres{{Name: "gpu", Count: 2, Scope: events.Scope_PER_JOB}}}, events.Code_NODE_CONFIG_UNAVAILABLE, "5 tasks take 5 CPUs"},
 		{"GPUs of a node", 1000, &events.JobSpec{Gres: []*events.Gres{{Name: "gpu", Count: 5}}}, events.Code_NODE_CONFIG_UNAVAILABLE, "5 gpu"},
 		{"GPU type", 1000, &events.JobSpec{Gres: []*events.Gres{{Name: "gpu", Type: "h100", Count: 1}}}, events.Code_NODE_CONFIG_UNAVAILABLE, "h100"},
 		{"resource", 1000, &events.JobSpec{Gres: []*events.Gres{{Name: "fpga", Count: 1}}}, events.Code_INVALID_GRES, "fpga"},

@@ -15,6 +15,9 @@ func (d *Desk) memory(s *events.JobSpec) *refusal {
 	if cfg.OneTaskPerCore && s.TasksPerCore == 0 {
 		s.TasksPerCore = 1
 	}
+	if r := cpusOfGPUs(s); r != nil {
+		return r
+	}
 	asked := s.MemPerNodeMib > 0 || s.MemAll
 	gpus := s.TasksPerGpu > 0 || slices.ContainsFunc(s.Gres, func(g *events.Gres) bool { return g.Name == "gpu" && g.Count > 0 })
 	if gpus && s.CpusPerGpu == 0 && s.CpusPerTask == 0 {
@@ -54,6 +57,21 @@ func (d *Desk) memory(s *events.JobSpec) *refusal {
 			mib = d.leastMemory(s.Partition)
 		}
 		s.MinCpusPerNode = max(s.MinCpusPerNode, uint32(min((mib+perCPU-1)/perCPU, place.MaxCount)))
+	}
+	return nil
+}
+
+// cpusOfGPUs refuses tasks that need more CPUs than come with a job's GPUs, where so many are asked for with each of a number for the whole
+// job. A default does not bound the tasks.
+func cpusOfGPUs(s *events.JobSpec) *refusal {
+	if s.CpusPerGpu == 0 || s.Overcommit {
+		return nil
+	}
+	for _, g := range s.Gres {
+		need, have := uint64(s.Tasks)*uint64(max(s.CpusPerTask, 1)), g.Count*uint64(s.CpusPerGpu)
+		if g.Name == "gpu" && g.Scope == events.Scope_PER_JOB && g.Count < place.MaxCount && need > have {
+			return refuse(events.Code_NODE_CONFIG_UNAVAILABLE, "%d tasks take %d CPUs, and %d GPUs with %d CPUs each bring %d", s.Tasks, need, g.Count, s.CpusPerGpu, have)
+		}
 	}
 	return nil
 }
