@@ -321,13 +321,13 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool, lea
 		}
 		s.Cpus = n.free.Clone()
 	} else {
-		cpus := tasks * q.CPUsPerTask
+		cpus, given := tasks*q.CPUsPerTask, q.MinCPUs
 		if q.Overcommit {
-			cpus = q.CPUsPerTask
+			cpus, given = q.CPUsPerTask, q.GivenCPUs
 		}
-		cpus = max(cpus, q.MinCPUs/q.CPUsPerTask*q.CPUsPerTask)
+		cpus = max(cpus, given/q.CPUsPerTask*q.CPUsPerTask)
 		cpus = max(cpus, gpus*q.CPUsPerGPU, least, 1)
-		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(max(tasks, q.MinCPUs/q.CPUsPerTask), g))
+		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(max(tasks, given/q.CPUsPerTask), g))
 		perCPU := int64(0)
 		if b.memory && q.Memory == MemoryPerCPU {
 			perCPU = q.MemoryMiB

@@ -322,6 +322,8 @@ func TestDeal(t *testing.T) {
 		{&events.JobSpec{Tasks: 8, MinNodes: 1, MaxNodes: 4}, "n1:6/6:2 n2:2/2:2 n3:2/2:2 n4:2/2:2", "n1:5/6:5 n2:1/2:1 n3:1/2:1 n4:1/2:1"},
 		{&events.JobSpec{Tasks: 5, CpusPerTask: 3, MinNodes: 2, MaxNodes: 2}, "n1:12/12:4 n2:4/4:1", "n1:12/12:4 n2:3/4:1"},
 		{&events.JobSpec{Tasks: 5, CpusPerTask: 2, MinNodes: 1, MaxNodes: 3}, "n1:6/6:3 n2:2/2:1 n3:2/2:1", "n1:6/6:3 n2:2/2:1 n3:2/2:1"},
+		{&events.JobSpec{Tasks: 4, TasksPerNode: 2, Overcommit: true}, "n1:2/2:2 n2:2/2:2", "n1:1/2:2 n2:1/2:2"},
+		{&events.JobSpec{Tasks: 9, MinCpusPerNode: 3, Overcommit: true}, "n1:4/4:9", "n1:3/4:9"},
 		{&events.JobSpec{Tasks: 7, Nomultithread: true, MinNodes: 2, MaxNodes: 2}, "n1:12/12:6 n2:2/2:1", "n1:6/12:6 n2:1/2:1"},
 	} {
 		for core, want := range map[bool]string{true: c.cores, false: c.cpus} {

@@ -35,7 +35,8 @@ type Request struct {
 	TasksPerNode       int // 0: no bound
 	TasksPerCore       int // 0: no bound
 	TasksPerSocket     int // 0: no bound
-	MinCPUs            int // on each node
+	MinCPUs            int // that a node has to have free
+	GivenCPUs          int // that it gives at least, where more tasks than CPUs may be on it
 	Built              int // CPUs that a node must have, free or not: the tasks per node that were asked for, even if there are fewer tasks
 	ThreadsPerCore     int // use at most these of each core; 0: all
 	Sockets, Cores     int // a node has at least these sockets, cores in a socket
@@ -199,6 +200,7 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		return nil, err
 	}
 	// A node has to have the CPUs for all the tasks that may be on it, and gives them: as Slurm has it, however few there are.
+	q.GivenCPUs = q.MinCPUs
 	q.MinCPUs = max(q.MinCPUs, q.TasksPerNode*q.CPUsPerTask)
 	q.Built = max(q.MinCPUs, int(spec.TasksPerNode)*q.CPUsPerTask)
 	if q.MinCPUs > MaxCount {
