@@ -77,6 +77,11 @@ func viewOf(r Reader, outcomes OutcomeSource, j *Job) *JobView {
 	if j.ArrayId != 0 {
 		v.Array = r.Array(j.ArrayId)
 	}
+	for _, d := range j.Dependencies {
+		if id := d.GetDependency().GetJob(); id != 0 && r.Array(id) != nil {
+			v.Arrays = append(v.Arrays, id)
+		}
+	}
 	return v
 }
 

@@ -908,6 +908,7 @@ type JobView struct {
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Outcome       *Outcome               `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Array         *Array                 `protobuf:"bytes,3,opt,name=array,proto3" json:"array,omitempty"`
+	Arrays        []uint32               `protobuf:"varint,5,rep,packed,name=arrays,proto3" json:"arrays,omitempty"`    // of the jobs it depends on: those that are arrays
 	Association   uint32                 `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"` // id of the association it belongs to, 0: none, or not asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -960,6 +961,13 @@ func (x *JobView) GetOutcome() *Outcome {
 func (x *JobView) GetArray() *Array {
 	if x != nil {
 		return x.Array
+	}
+	return nil
+}
+
+func (x *JobView) GetArrays() []uint32 {
+	if x != nil {
+		return x.Arrays
 	}
 	return nil
 }
@@ -3017,11 +3025,12 @@ const file_projections_view_proto_rawDesc = "" +
 	"AnswerJobs\x12.\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x1a.stint.projections.JobViewR\x04jobs\x12\x1d\n" +
 	"\n" +
-	"unknown_id\x18\x02 \x01(\bR\tunknownId\"\xbb\x01\n" +
+	"unknown_id\x18\x02 \x01(\bR\tunknownId\"\xd3\x01\n" +
 	"\aJobView\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x124\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x1a.stint.projections.OutcomeR\aoutcome\x12.\n" +
-	"\x05array\x18\x03 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12 \n" +
+	"\x05array\x18\x03 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12\x16\n" +
+	"\x06arrays\x18\x05 \x03(\rR\x06arrays\x12 \n" +
 	"\vassociation\x18\x04 \x01(\rR\vassociation\"\xdc\x01\n" +
 	"\aOutcome\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12,\n" +

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,16 +33,17 @@ type Job struct {
 	Outcome     *projections.Outcome
 	Array       *projections.Array // the whole it is of
 	Context     *Context
-	Task        int    // a pending task of the array alone (squeue -r), -1: none
-	Association uint32 // number of the association it belongs to, 0: none
-	In          string // the partition it waits in, one of several (squeue -P); empty: the job's own
+	Task        int      // a pending task of the array alone (squeue -r), -1: none
+	arrays      []uint32 // of the jobs it depends on: those that are arrays
+	Association uint32   // number of the association it belongs to, 0: none
+	In          string   // the partition it waits in, one of several (squeue -P); empty: the job's own
 }
 
 // Jobs makes rows of an answer. perPartition makes each partition a pending job waits in a row of its own.
 func Jobs(views []*projections.JobView, c *Context, perPartition bool) []Job {
 	rows := make([]Job, 0, len(views))
 	for _, v := range views {
-		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Association: v.GetAssociation(), Context: c, Task: -1}
+		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Association: v.GetAssociation(), arrays: v.GetArrays(), Context: c, Task: -1}
 		if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
 			for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
 				j.In = p
@@ -335,15 +337,27 @@ func (j Job) minCPUs() uint32 {
 	return max(s.GetMinCpusPerNode(), max(s.GetCpusPerTask(), 1)*each)
 }
 
+// never says whether the tasks that the row stands for are all among those whose counterparts will not do.
+func (j Job) never(tasks events.Words) bool {
+	if j.Task >= 0 {
+		return tasks.Has(uint32(j.Task))
+	}
+	pending := events.Words(j.GetPending())
+	return pending.Count() > 0 && pending.And(tasks).Count() == pending.Count()
+}
+
 // dependencies are what it still waits for, and what can no longer come: `afterok:2(unfulfilled)`.
 func (j Job) dependencies() string {
+	if !j.pending() && j.GetStartUs() != 0 {
+		return "" // it has started, so it waits for nothing: of several any one may have done
+	}
 	var terms []string
 	for _, d := range j.GetDependencies() {
 		word := "unfulfilled"
-		switch d.GetState() {
-		case projections.Fulfilment_FULFILLED:
-			continue
-		case projections.Fulfilment_NEVER:
+		switch dep := d.GetDependency(); {
+		case d.GetState() == projections.Fulfilment_FULFILLED && d.GetSinceUs() <= j.Context.Clock.Now.UnixMicro():
+			continue // an hour that it is to wait beyond may still lie ahead
+		case d.GetState() == projections.Fulfilment_NEVER, dep.GetKind() == events.DependencyKind_AFTER_CORR && j.never(d.GetNever()):
 			word = "failed"
 		}
 		dep := d.GetDependency()
@@ -351,8 +365,11 @@ func (j Job) dependencies() string {
 		if dep.GetKind() != events.DependencyKind_SINGLETON {
 			t += ":" + u32(dep.GetJob())
 		}
-		if dep.GetHasTask() {
+		switch {
+		case dep.GetHasTask():
 			t += "_" + u32(dep.GetTask())
+		case slices.Contains(j.arrays, dep.GetJob()):
+			t += "_*"
 		}
 		if dep.GetDelayMin() > 0 {
 			t += "+" + u32(dep.GetDelayMin())
