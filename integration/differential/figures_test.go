@@ -38,6 +38,8 @@ func TestFigures(t *testing.T) {
 		{"gpu-defaults", [][2]string{
 			{"-p gpu --gpus=3 -n5", "n3|6|5|6|2100M"},
 			{"-p gpu --gpus-per-node=1 -N2 -c1", "n[3-4]|1(x2)|1(x2)|2|1400M"},
+			{"--ntasks-per-node=5 --mem-per-cpu=1000 -O", "n1|1|5|1|1000M"},
+			{"-n1 --mem-per-cpu=2500 --mincpus=4 -w n3,n1", "n1|4|1|4|10000M"},
 			{"-N2-4 -n6 -w n[2-4]", "n[1-4]|1,3,1(x2)|1,3,1(x2)|6|600M"},
 		}},
 		{"cpu-mem-threads", [][2]string{
@@ -56,6 +58,7 @@ func TestFigures(t *testing.T) {
 		{"max-mem-flat", [][2]string{
 			{"-n5 --mem=2G", "n1|5|5|5|2G"},
 			{"--mem-per-cpu=1000", "n1|2|1|2|1000M"},
+			{"-N1-4 -n16", "n[1-4]|7(x2),1(x2)|7(x2),1(x2)|16|1600M"},
 		}},
 	} {
 		t.Run(c.profile, func(t *testing.T) {

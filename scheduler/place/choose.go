@@ -459,6 +459,7 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 	})
 	shares := make(map[int32]*events.NodeShare, len(order))
 	dealt := q.deal(b, order, whole)
+	byCPU := b.single || !slices.ContainsFunc(order, func(c candidate) bool { return b.nodes[c.node].unit > 1 })
 	for i, c := range order {
 		after, least := len(order)-i-1, 0
 		t := max(q.TasksPerNode, 1)
@@ -473,7 +474,7 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 			}
 			if dealt != nil {
 				least = dealt[i] * q.CPUsPerTask
-				if b.single {
+				if byCPU {
 					t = dealt[i]
 				}
 			}
@@ -519,7 +520,7 @@ func (q *Request) tasksHere(b *Board, c candidate, behind []candidate, left int)
 
 // deal is how many tasks of each node, in this order, its CPUs are counted for: nil where they are counted by other rules. A node is
 // to have what is still needed, less a core for each further one that there must be; nodes beyond those get one task's. Then each
-// node has a task, the cores begun with are filled, and the rest goes to the first nodes. How the tasks are laid out in the end is another
+// node has a task, the cores begun with are filled, and the rest goes to the nodes in turn. How the tasks are laid out in the end is another
 // matter where cores are given: then a node may have a core more than its tasks use.
 func (q *Request) deal(b *Board, order []candidate, whole bool) []int {
 	if whole || q.Overcommit || q.Even || q.Tasks < len(order) || q.TasksPerNode > 0 || q.TasksPerSocket > 0 || len(q.Gres) > 0 || q.MinCPUs > q.CPUsPerTask {
@@ -542,9 +543,13 @@ func (q *Request) deal(b *Board, order []candidate, whole bool) []int {
 		more := min(left, min(most[i], cores*usable/q.CPUsPerTask)-1)
 		tasks[i], left = tasks[i]+more, left-more
 	}
-	for i := range order {
-		more := min(left, most[i]-tasks[i])
-		tasks[i], left = tasks[i]+more, left-more
+	for given := true; left > 0 && given; {
+		given = false
+		for i := range order {
+			if left > 0 && tasks[i] < most[i] {
+				tasks[i], left, given = tasks[i]+1, left-1, true
+			}
+		}
 	}
 	if left > 0 {
 		return nil

@@ -321,12 +321,11 @@ func (b *Board) share(n *node, q *Request, whole bool, r *room, tasks, pool, lea
 		}
 		s.Cpus = n.free.Clone()
 	} else {
-		cpus, given := tasks*q.CPUsPerTask, q.MinCPUs
-		if q.Overcommit {
-			cpus, given = q.CPUsPerTask, q.GivenCPUs
+		cpus, given := q.CPUsPerTask, 0
+		if !q.Overcommit {
+			given = q.MinCPUs
+			cpus = max(tasks*q.CPUsPerTask, given/q.CPUsPerTask*q.CPUsPerTask, gpus*q.CPUsPerGPU, least, 1)
 		}
-		cpus = max(cpus, given/q.CPUsPerTask*q.CPUsPerTask)
-		cpus = max(cpus, gpus*q.CPUsPerGPU, least, 1)
 		units := max((cpus+int(g.usable)-1)/int(g.usable), q.unitsFor(max(tasks, given/q.CPUsPerTask), g))
 		perCPU := int64(0)
 		if b.memory && q.Memory == MemoryPerCPU {

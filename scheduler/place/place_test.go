@@ -323,7 +323,8 @@ func TestDeal(t *testing.T) {
 		{&events.JobSpec{Tasks: 5, CpusPerTask: 3, MinNodes: 2, MaxNodes: 2}, "n1:12/12:4 n2:4/4:1", "n1:12/12:4 n2:3/4:1"},
 		{&events.JobSpec{Tasks: 5, CpusPerTask: 2, MinNodes: 1, MaxNodes: 3}, "n1:6/6:3 n2:2/2:1 n3:2/2:1", "n1:6/6:3 n2:2/2:1 n3:2/2:1"},
 		{&events.JobSpec{Tasks: 4, TasksPerNode: 2, Overcommit: true}, "n1:2/2:2 n2:2/2:2", "n1:1/2:2 n2:1/2:2"},
-		{&events.JobSpec{Tasks: 9, MinCpusPerNode: 3, Overcommit: true}, "n1:4/4:9", "n1:3/4:9"},
+		{&events.JobSpec{Tasks: 9, MinCpusPerNode: 3, Overcommit: true}, "n1:2/2:9", "n1:1/2:9"},
+		{&events.JobSpec{Tasks: 1, NodeList: "n3,n1", MinNodes: 2}, "n1:2/2:1", "n1:1/2:1"},
 		{&events.JobSpec{Tasks: 7, Nomultithread: true, MinNodes: 2, MaxNodes: 2}, "n1:12/12:6 n2:2/2:1", "n1:6/12:6 n2:1/2:1"},
 	} {
 		for core, want := range map[bool]string{true: c.cores, false: c.cpus} {
@@ -339,6 +340,35 @@ func TestDeal(t *testing.T) {
 			}
 			if got := laid(NewBoard(f).Place(q, "p", Window{To: Forever})); got != want {
 				t.Errorf("%v, cores %v: %s, want %s", c.spec, core, got, want)
+			}
+		}
+	}
+}
+
+// Nodes of eight cores with one thread: a range of nodes is served in turn, within what the first ones are counted for.
+func TestDealInTurn(t *testing.T) {
+	for _, c := range []struct {
+		tasks, least, most uint32
+		want               string
+	}{
+		{16, 1, 4, "n1:7/7:7 n2:7/7:7 n3:1/1:1 n4:1/1:1"},
+		{14, 1, 4, "n1:6/6:6 n2:6/6:6 n3:1/1:1 n4:1/1:1"},
+		{12, 1, 3, "n1:7/7:7 n2:4/4:4 n3:1/1:1"},
+		{19, 2, 4, "n1:8/8:8 n2:7/7:7 n3:3/3:3 n4:1/1:1"},
+	} {
+		for _, core := range []bool{true, false} {
+			f := &fake{cfg: &events.Config{SelectCore: core, Partitions: []*events.PartitionDef{{Name: "p", MaxNodes: events.Unlimited}}}}
+			for i := range uint32(4) {
+				name := fmt.Sprintf("n%d", i+1)
+				f.nodes = append(f.nodes, &projections.Node{Name: name, Index: i, Up: true, Partitions: []string{"p"},
+					Def: &events.NodeDef{Names: name, Cpus: 8, Sockets: 1, CoresPerSocket: 8, ThreadsPerCore: 1, MemoryMib: 16000}})
+			}
+			q, problem := RequestOf(&events.JobSpec{Tasks: c.tasks, MinNodes: c.least, MaxNodes: c.most})
+			if problem != nil {
+				t.Fatal(problem)
+			}
+			if got := laid(NewBoard(f).Place(q, "p", Window{To: Forever})); got != c.want {
+				t.Errorf("%d tasks on %d-%d nodes, cores %v: %s, want %s", c.tasks, c.least, c.most, core, got, c.want)
 			}
 		}
 	}

@@ -35,8 +35,7 @@ type Request struct {
 	TasksPerNode       int // 0: no bound
 	TasksPerCore       int // 0: no bound
 	TasksPerSocket     int // 0: no bound
-	MinCPUs            int // that a node has to have free
-	GivenCPUs          int // that it gives at least, where more tasks than CPUs may be on it
+	MinCPUs            int // that a node has to have free, and gives unless more tasks than CPUs may be on it
 	Built              int // CPUs that a node must have, free or not: the tasks per node that were asked for, even if there are fewer tasks
 	ThreadsPerCore     int // use at most these of each core; 0: all
 	Sockets, Cores     int // a node has at least these sockets, cores in a socket
@@ -200,7 +199,6 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		return nil, err
 	}
 	// A node has to have the CPUs for all the tasks that may be on it, and gives them: as Slurm has it, however few there are.
-	q.GivenCPUs = q.MinCPUs
 	q.MinCPUs = max(q.MinCPUs, q.TasksPerNode*q.CPUsPerTask)
 	q.Built = max(q.MinCPUs, int(spec.TasksPerNode)*q.CPUsPerTask)
 	if q.MinCPUs > MaxCount {
@@ -243,6 +241,9 @@ func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 	var err error
 	if q.NodeList, err = distinctHosts(spec.NodeList); err != nil {
 		return problem(events.Code_INVALID_NODE, "node list: %s", err)
+	}
+	if !strings.HasPrefix(spec.Distribution, "arbitrary") {
+		hostlist.Sort(q.NodeList) // where fewer than all are taken, it is the first by name
 	}
 	if q.Exclude, err = distinctHosts(spec.Exclude); err != nil {
 		return problem(events.Code_INVALID_NODE, "excluded nodes: %s", err)
