@@ -36,9 +36,9 @@ var driveScript string
 //go:embed world.sh
 var worldScript string
 
-// least is how many mixtures in a hundred have to come out the same. What is left are ranges of nodes with whole cores, where the real
-// one gives some nodes a core more than tasks use, and corners of GPUs per task.
-const least = 90
+// least is how many mixtures in a hundred have to come out the same. What is left are corners of GPUs and of memory per CPU
+// (docs/compatibility.md).
+const least = 94
 
 // short says that the real one gave fewer CPUs than the tasks asked for: it lays out some tasks of several CPUs over nodes
 // where they do not fit. Stint gives each task its CPUs.
