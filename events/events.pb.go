@@ -875,6 +875,8 @@ const (
 	Code_INVALID_NODE_STATE      Code = 34 // the node is not in a state that allows it
 	Code_PARTITION_IN_USE        Code = 35 // jobs stand in it or run there
 	Code_PARTITION_EXISTS        Code = 36
+	Code_NOT_WHOLE_HET_JOB       Code = 37 // that can only be done to a heterogeneous job as a whole
+	Code_NOT_HET_JOB_LEADER      Code = 38 // and is asked for by the id of its first component
 )
 
 // Enum value maps for Code.
@@ -917,6 +919,8 @@ var (
 		34: "INVALID_NODE_STATE",
 		35: "PARTITION_IN_USE",
 		36: "PARTITION_EXISTS",
+		37: "NOT_WHOLE_HET_JOB",
+		38: "NOT_HET_JOB_LEADER",
 	}
 	Code_value = map[string]int32{
 		"OK":                      0,
@@ -956,6 +960,8 @@ var (
 		"INVALID_NODE_STATE":      34,
 		"PARTITION_IN_USE":        35,
 		"PARTITION_EXISTS":        36,
+		"NOT_WHOLE_HET_JOB":       37,
+		"NOT_HET_JOB_LEADER":      38,
 	}
 )
 
@@ -1793,7 +1799,7 @@ func (x *Submit) GetComponents() []*JobSpec {
 	return nil
 }
 
-// Target: a job, an array's pending remainder and tasks, or some tasks of an array.
+// Target: a job, an array's pending remainder and tasks, some tasks of an array, a heterogeneous job or a component of one.
 type Target struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`            // job id, or the array's id
@@ -1801,6 +1807,8 @@ type Target struct {
 	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
 	Step          uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"` // with has_step: only that step
 	HasStep       bool                   `protobuf:"varint,5,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
+	Component     uint32                 `protobuf:"varint,6,opt,name=component,proto3" json:"component,omitempty"` // with has_component: only that one of the heterogeneous job
+	HasComponent  bool                   `protobuf:"varint,7,opt,name=has_component,json=hasComponent,proto3" json:"has_component,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1866,6 +1874,20 @@ func (x *Target) GetStep() uint32 {
 func (x *Target) GetHasStep() bool {
 	if x != nil {
 		return x.HasStep
+	}
+	return false
+}
+
+func (x *Target) GetComponent() uint32 {
+	if x != nil {
+		return x.Component
+	}
+	return 0
+}
+
+func (x *Target) GetHasComponent() bool {
+	if x != nil {
+		return x.HasComponent
 	}
 	return false
 }
@@ -5038,6 +5060,7 @@ type Fact struct {
 	//	*Fact_PartitionChanged
 	//	*Fact_Notified
 	//	*Fact_ConfigSet
+	//	*Fact_PlacedTogether
 	Kind          isFact_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5260,6 +5283,15 @@ func (x *Fact) GetConfigSet() *ConfigSet {
 	return nil
 }
 
+func (x *Fact) GetPlacedTogether() *PlacedTogether {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_PlacedTogether); ok {
+			return x.PlacedTogether
+		}
+	}
+	return nil
+}
+
 type isFact_Kind interface {
 	isFact_Kind()
 }
@@ -5344,6 +5376,10 @@ type Fact_ConfigSet struct {
 	ConfigSet *ConfigSet `protobuf:"bytes,19,opt,name=config_set,json=configSet,proto3,oneof"`
 }
 
+type Fact_PlacedTogether struct {
+	PlacedTogether *PlacedTogether `protobuf:"bytes,21,opt,name=placed_together,json=placedTogether,proto3,oneof"`
+}
+
 func (*Fact_Admitted) isFact_Kind() {}
 
 func (*Fact_Judged) isFact_Kind() {}
@@ -5383,6 +5419,8 @@ func (*Fact_PartitionChanged) isFact_Kind() {}
 func (*Fact_Notified) isFact_Kind() {}
 
 func (*Fact_ConfigSet) isFact_Kind() {}
+
+func (*Fact_PlacedTogether) isFact_Kind() {}
 
 type IntentRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6055,6 +6093,51 @@ func (x *Placed) GetLicenses() string {
 	return ""
 }
 
+// PlacedTogether: all components of a heterogeneous job start, on nodes apart; all of them or none.
+type PlacedTogether struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []*Placed              `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacedTogether) Reset() {
+	*x = PlacedTogether{}
+	mi := &file_events_events_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacedTogether) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacedTogether) ProtoMessage() {}
+
+func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacedTogether.ProtoReflect.Descriptor instead.
+func (*PlacedTogether) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *PlacedTogether) GetParts() []*Placed {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
 // Stopping: the run is told to end: TERM now, KILL kill_after_s later.
 type Stopping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6074,7 +6157,7 @@ type Stopping struct {
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6169,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6182,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{43}
+	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Stopping) GetJob() uint32 {
@@ -6190,7 +6273,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6285,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6298,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{44}
+	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -6297,7 +6380,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6309,7 +6392,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6322,7 +6405,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{45}
+	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Held) GetJob() uint32 {
@@ -6387,7 +6470,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6399,7 +6482,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6412,7 +6495,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{46}
+	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Released) GetJob() uint32 {
@@ -6462,7 +6545,7 @@ type Updated struct {
 
 func (x *Updated) Reset() {
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6474,7 +6557,7 @@ func (x *Updated) String() string {
 func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6487,7 +6570,7 @@ func (x *Updated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{47}
+	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Updated) GetJob() uint32 {
@@ -6527,7 +6610,7 @@ type Requeued struct {
 
 func (x *Requeued) Reset() {
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6539,7 +6622,7 @@ func (x *Requeued) String() string {
 func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6552,7 +6635,7 @@ func (x *Requeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{48}
+	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Requeued) GetJob() uint32 {
@@ -6627,7 +6710,7 @@ type Signalled struct {
 
 func (x *Signalled) Reset() {
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6639,7 +6722,7 @@ func (x *Signalled) String() string {
 func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6652,7 +6735,7 @@ func (x *Signalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{49}
+	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Signalled) GetJob() uint32 {
@@ -6722,7 +6805,7 @@ type Suspended struct {
 
 func (x *Suspended) Reset() {
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6734,7 +6817,7 @@ func (x *Suspended) String() string {
 func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6747,7 +6830,7 @@ func (x *Suspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Suspended) GetJob() uint32 {
@@ -6782,7 +6865,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6794,7 +6877,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6807,7 +6890,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Resumed) GetJob() uint32 {
@@ -6846,7 +6929,7 @@ type NodeChanged struct {
 
 func (x *NodeChanged) Reset() {
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6858,7 +6941,7 @@ func (x *NodeChanged) String() string {
 func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6871,7 +6954,7 @@ func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeChanged) GetNode() string {
@@ -6926,7 +7009,7 @@ type NodeLost struct {
 
 func (x *NodeLost) Reset() {
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6938,7 +7021,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6951,7 +7034,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -6977,7 +7060,7 @@ type NodeReturned struct {
 
 func (x *NodeReturned) Reset() {
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6989,7 +7072,7 @@ func (x *NodeReturned) String() string {
 func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7002,7 +7085,7 @@ func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeReturned) GetNode() string {
@@ -7022,7 +7105,7 @@ type Configured struct {
 
 func (x *Configured) Reset() {
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7034,7 +7117,7 @@ func (x *Configured) String() string {
 func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7047,7 +7130,7 @@ func (x *Configured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Configured) GetIntent() *IntentRef {
@@ -7077,7 +7160,7 @@ type Administered struct {
 
 func (x *Administered) Reset() {
 	*x = Administered{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7089,7 +7172,7 @@ func (x *Administered) String() string {
 func (*Administered) ProtoMessage() {}
 
 func (x *Administered) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7102,7 +7185,7 @@ func (x *Administered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Administered.ProtoReflect.Descriptor instead.
 func (*Administered) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Administered) GetIntent() *IntentRef {
@@ -7145,7 +7228,7 @@ type PartitionChanged struct {
 
 func (x *PartitionChanged) Reset() {
 	*x = PartitionChanged{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7157,7 +7240,7 @@ func (x *PartitionChanged) String() string {
 func (*PartitionChanged) ProtoMessage() {}
 
 func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7170,7 +7253,7 @@ func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChanged.ProtoReflect.Descriptor instead.
 func (*PartitionChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PartitionChanged) GetAct() PartitionAct {
@@ -7207,7 +7290,7 @@ type Notified struct {
 
 func (x *Notified) Reset() {
 	*x = Notified{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7219,7 +7302,7 @@ func (x *Notified) String() string {
 func (*Notified) ProtoMessage() {}
 
 func (x *Notified) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7232,7 +7315,7 @@ func (x *Notified) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notified.ProtoReflect.Descriptor instead.
 func (*Notified) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Notified) GetJob() uint32 {
@@ -7274,7 +7357,7 @@ type ConfigSet struct {
 
 func (x *ConfigSet) Reset() {
 	*x = ConfigSet{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7286,7 +7369,7 @@ func (x *ConfigSet) String() string {
 func (*ConfigSet) ProtoMessage() {}
 
 func (x *ConfigSet) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7299,7 +7382,7 @@ func (x *ConfigSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSet.ProtoReflect.Descriptor instead.
 func (*ConfigSet) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ConfigSet) GetSettings() []*Setting {
@@ -7329,7 +7412,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7341,7 +7424,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7354,7 +7437,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -7407,7 +7490,7 @@ type NodeFact struct {
 
 func (x *NodeFact) Reset() {
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7419,7 +7502,7 @@ func (x *NodeFact) String() string {
 func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7432,7 +7515,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -7518,7 +7601,7 @@ type NodeUp struct {
 
 func (x *NodeUp) Reset() {
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7530,7 +7613,7 @@ func (x *NodeUp) String() string {
 func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7543,7 +7626,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -7585,7 +7668,7 @@ type RunRef struct {
 
 func (x *RunRef) Reset() {
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7597,7 +7680,7 @@ func (x *RunRef) String() string {
 func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7610,7 +7693,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -7657,7 +7740,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7669,7 +7752,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7682,7 +7765,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -7803,7 +7886,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7815,7 +7898,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7828,7 +7911,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -7874,7 +7957,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7886,7 +7969,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7899,7 +7982,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{66}
+	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Device) GetName() string {
@@ -7966,7 +8049,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7978,7 +8061,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7991,7 +8074,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{67}
+	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -8042,7 +8125,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8054,7 +8137,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8067,7 +8150,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{68}
+	return file_events_events_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -8176,7 +8259,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8188,7 +8271,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8201,7 +8284,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{69}
+	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -8306,7 +8389,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8318,7 +8401,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8331,7 +8414,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{70}
+	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -8366,7 +8449,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8378,7 +8461,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8391,7 +8474,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -8426,7 +8509,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8438,7 +8521,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8451,7 +8534,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -8486,7 +8569,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8498,7 +8581,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8511,7 +8594,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -8548,7 +8631,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8560,7 +8643,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8573,7 +8656,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -8669,7 +8752,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8681,7 +8764,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8694,7 +8777,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Config) GetCluster() string {
@@ -9057,7 +9140,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9069,7 +9152,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9082,7 +9165,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -9109,7 +9192,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9121,7 +9204,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9134,7 +9217,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Setting) GetKey() string {
@@ -9168,7 +9251,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9180,7 +9263,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9193,7 +9276,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -9287,7 +9370,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9299,7 +9382,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9312,7 +9395,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -9469,7 +9552,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9481,7 +9564,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9494,7 +9577,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GresDef) GetName() string {
@@ -9581,7 +9664,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9593,7 +9676,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9606,7 +9689,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{81}
+	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -9877,13 +9960,15 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06Submit\x125\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2\x15.stint.events.JobSpecR\n" +
-	"components\"|\n" +
+	"components\"\xbf\x01\n" +
 	"\x06Target\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
 	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\x05 \x01(\bR\ahasStep\"\x80\x02\n" +
+	"\bhas_step\x18\x05 \x01(\bR\ahasStep\x12\x1c\n" +
+	"\tcomponent\x18\x06 \x01(\rR\tcomponent\x12#\n" +
+	"\rhas_component\x18\a \x01(\bR\fhasComponent\"\x80\x02\n" +
 	"\x06Filter\x12\x14\n" +
 	"\x05users\x18\x01 \x03(\tR\x05users\x12\x1a\n" +
 	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x1e\n" +
@@ -10312,7 +10397,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"T\n" +
 	"\bObserved\x12!\n" +
 	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
-	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xec\b\n" +
+	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xb5\t\n" +
 	"\x04Fact\x124\n" +
 	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
 	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
@@ -10337,7 +10422,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x11partition_changed\x18\x14 \x01(\v2\x1e.stint.events.PartitionChangedH\x00R\x10partitionChanged\x124\n" +
 	"\bnotified\x18\x12 \x01(\v2\x16.stint.events.NotifiedH\x00R\bnotified\x128\n" +
 	"\n" +
-	"config_set\x18\x13 \x01(\v2\x17.stint.events.ConfigSetH\x00R\tconfigSetB\x06\n" +
+	"config_set\x18\x13 \x01(\v2\x17.stint.events.ConfigSetH\x00R\tconfigSet\x12G\n" +
+	"\x0fplaced_together\x18\x15 \x01(\v2\x1c.stint.events.PlacedTogetherH\x00R\x0eplacedTogetherB\x06\n" +
 	"\x04kind\"3\n" +
 	"\tIntentRef\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
@@ -10396,7 +10482,9 @@ const file_events_events_proto_rawDesc = "" +
 	"backfilled\x18\a \x01(\bR\n" +
 	"backfilled\x12\x1c\n" +
 	"\tpartition\x18\b \x01(\tR\tpartition\x12\x1a\n" +
-	"\blicenses\x18\x14 \x01(\tR\blicenses\"\xac\x02\n" +
+	"\blicenses\x18\x14 \x01(\tR\blicenses\"<\n" +
+	"\x0ePlacedTogether\x12*\n" +
+	"\x05parts\x18\x01 \x03(\v2\x14.stint.events.PlacedR\x05parts\"\xac\x02\n" +
 	"\bStopping\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12-\n" +
@@ -10910,7 +10998,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\bNOT_HELD\x10\x00\x12\r\n" +
 	"\tHELD_USER\x10\x01\x12\x0e\n" +
 	"\n" +
-	"HELD_ADMIN\x10\x02*\xd2\x05\n" +
+	"HELD_ADMIN\x10\x02*\x81\x06\n" +
 	"\x04Code\x12\x06\n" +
 	"\x02OK\x10\x00\x12\r\n" +
 	"\tMALFORMED\x10\x01\x12\x15\n" +
@@ -10951,7 +11039,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\rINVALID_WCKEY\x10!\x12\x16\n" +
 	"\x12INVALID_NODE_STATE\x10\"\x12\x14\n" +
 	"\x10PARTITION_IN_USE\x10#\x12\x14\n" +
-	"\x10PARTITION_EXISTS\x10$*\xa1\x01\n" +
+	"\x10PARTITION_EXISTS\x10$\x12\x15\n" +
+	"\x11NOT_WHOLE_HET_JOB\x10%\x12\x16\n" +
+	"\x12NOT_HET_JOB_LEADER\x10&*\xa1\x01\n" +
 	"\tStopCause\x12\x10\n" +
 	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +
@@ -11060,7 +11150,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(PartitionAct)(0),        // 1: stint.events.PartitionAct
@@ -11124,45 +11214,46 @@ var file_events_events_proto_goTypes = []any{
 	(*NodeShare)(nil),        // 59: stint.events.NodeShare
 	(*GresShare)(nil),        // 60: stint.events.GresShare
 	(*Placed)(nil),           // 61: stint.events.Placed
-	(*Stopping)(nil),         // 62: stint.events.Stopping
-	(*Ended)(nil),            // 63: stint.events.Ended
-	(*Held)(nil),             // 64: stint.events.Held
-	(*Released)(nil),         // 65: stint.events.Released
-	(*Updated)(nil),          // 66: stint.events.Updated
-	(*Requeued)(nil),         // 67: stint.events.Requeued
-	(*Signalled)(nil),        // 68: stint.events.Signalled
-	(*Suspended)(nil),        // 69: stint.events.Suspended
-	(*Resumed)(nil),          // 70: stint.events.Resumed
-	(*NodeChanged)(nil),      // 71: stint.events.NodeChanged
-	(*NodeLost)(nil),         // 72: stint.events.NodeLost
-	(*NodeReturned)(nil),     // 73: stint.events.NodeReturned
-	(*Configured)(nil),       // 74: stint.events.Configured
-	(*Administered)(nil),     // 75: stint.events.Administered
-	(*PartitionChanged)(nil), // 76: stint.events.PartitionChanged
-	(*Notified)(nil),         // 77: stint.events.Notified
-	(*ConfigSet)(nil),        // 78: stint.events.ConfigSet
-	(*NodeMessage)(nil),      // 79: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 80: stint.events.NodeFact
-	(*NodeUp)(nil),           // 81: stint.events.NodeUp
-	(*RunRef)(nil),           // 82: stint.events.RunRef
-	(*Inventory)(nil),        // 83: stint.events.Inventory
-	(*Beat)(nil),             // 84: stint.events.Beat
-	(*Device)(nil),           // 85: stint.events.Device
-	(*StepStarted)(nil),      // 86: stint.events.StepStarted
-	(*StepExited)(nil),       // 87: stint.events.StepExited
-	(*Usage)(nil),            // 88: stint.events.Usage
-	(*DeviceAiling)(nil),     // 89: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 90: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 91: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 92: stint.events.UsageSample
-	(*StepUsage)(nil),        // 93: stint.events.StepUsage
-	(*Config)(nil),           // 94: stint.events.Config
-	(*LicenseDef)(nil),       // 95: stint.events.LicenseDef
-	(*Setting)(nil),          // 96: stint.events.Setting
-	(*CgroupConf)(nil),       // 97: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 98: stint.events.NodeDef
-	(*GresDef)(nil),          // 99: stint.events.GresDef
-	(*PartitionDef)(nil),     // 100: stint.events.PartitionDef
+	(*PlacedTogether)(nil),   // 62: stint.events.PlacedTogether
+	(*Stopping)(nil),         // 63: stint.events.Stopping
+	(*Ended)(nil),            // 64: stint.events.Ended
+	(*Held)(nil),             // 65: stint.events.Held
+	(*Released)(nil),         // 66: stint.events.Released
+	(*Updated)(nil),          // 67: stint.events.Updated
+	(*Requeued)(nil),         // 68: stint.events.Requeued
+	(*Signalled)(nil),        // 69: stint.events.Signalled
+	(*Suspended)(nil),        // 70: stint.events.Suspended
+	(*Resumed)(nil),          // 71: stint.events.Resumed
+	(*NodeChanged)(nil),      // 72: stint.events.NodeChanged
+	(*NodeLost)(nil),         // 73: stint.events.NodeLost
+	(*NodeReturned)(nil),     // 74: stint.events.NodeReturned
+	(*Configured)(nil),       // 75: stint.events.Configured
+	(*Administered)(nil),     // 76: stint.events.Administered
+	(*PartitionChanged)(nil), // 77: stint.events.PartitionChanged
+	(*Notified)(nil),         // 78: stint.events.Notified
+	(*ConfigSet)(nil),        // 79: stint.events.ConfigSet
+	(*NodeMessage)(nil),      // 80: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 81: stint.events.NodeFact
+	(*NodeUp)(nil),           // 82: stint.events.NodeUp
+	(*RunRef)(nil),           // 83: stint.events.RunRef
+	(*Inventory)(nil),        // 84: stint.events.Inventory
+	(*Beat)(nil),             // 85: stint.events.Beat
+	(*Device)(nil),           // 86: stint.events.Device
+	(*StepStarted)(nil),      // 87: stint.events.StepStarted
+	(*StepExited)(nil),       // 88: stint.events.StepExited
+	(*Usage)(nil),            // 89: stint.events.Usage
+	(*DeviceAiling)(nil),     // 90: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 91: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 92: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 93: stint.events.UsageSample
+	(*StepUsage)(nil),        // 94: stint.events.StepUsage
+	(*Config)(nil),           // 95: stint.events.Config
+	(*LicenseDef)(nil),       // 96: stint.events.LicenseDef
+	(*Setting)(nil),          // 97: stint.events.Setting
+	(*CgroupConf)(nil),       // 98: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 99: stint.events.NodeDef
+	(*GresDef)(nil),          // 100: stint.events.GresDef
+	(*PartitionDef)(nil),     // 101: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
@@ -11180,9 +11271,9 @@ var file_events_events_proto_depIdxs = []int32{
 	43,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
 	8,   // 13: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
 	2,   // 14: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	99,  // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	100, // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
 	1,   // 16: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	100, // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	101, // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
 	36,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
 	3,   // 19: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
 	4,   // 20: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
@@ -11215,77 +11306,79 @@ var file_events_events_proto_depIdxs = []int32{
 	54,  // 47: stint.events.Fact.admitted:type_name -> stint.events.Admitted
 	56,  // 48: stint.events.Fact.judged:type_name -> stint.events.Judged
 	61,  // 49: stint.events.Fact.placed:type_name -> stint.events.Placed
-	62,  // 50: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	63,  // 51: stint.events.Fact.ended:type_name -> stint.events.Ended
-	64,  // 52: stint.events.Fact.held:type_name -> stint.events.Held
-	65,  // 53: stint.events.Fact.released:type_name -> stint.events.Released
-	66,  // 54: stint.events.Fact.updated:type_name -> stint.events.Updated
-	67,  // 55: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	71,  // 56: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	74,  // 57: stint.events.Fact.configured:type_name -> stint.events.Configured
-	68,  // 58: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	72,  // 59: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	69,  // 60: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	70,  // 61: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	73,  // 62: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	75,  // 63: stint.events.Fact.administered:type_name -> stint.events.Administered
-	76,  // 64: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	77,  // 65: stint.events.Fact.notified:type_name -> stint.events.Notified
-	78,  // 66: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	53,  // 67: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	42,  // 68: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	55,  // 69: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	11,  // 70: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	53,  // 71: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	12,  // 72: stint.events.Judged.code:type_name -> stint.events.Code
-	57,  // 73: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	12,  // 74: stint.events.Verdict.code:type_name -> stint.events.Code
-	59,  // 75: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	60,  // 76: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	58,  // 77: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	13,  // 78: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	14,  // 79: stint.events.Ended.state:type_name -> stint.events.JobState
-	15,  // 80: stint.events.Ended.reason:type_name -> stint.events.Reason
-	11,  // 81: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	15,  // 82: stint.events.Held.reason:type_name -> stint.events.Reason
-	32,  // 83: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	11,  // 84: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	15,  // 85: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	2,   // 86: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	33,  // 87: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	53,  // 88: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	94,  // 89: stint.events.Configured.config:type_name -> stint.events.Config
-	53,  // 90: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	35,  // 91: stint.events.Administered.policy:type_name -> stint.events.Policy
-	1,   // 92: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	100, // 93: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	96,  // 94: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	80,  // 95: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	81,  // 96: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	86,  // 97: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	87,  // 98: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	89,  // 99: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	83,  // 100: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	82,  // 101: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	85,  // 102: stint.events.Inventory.devices:type_name -> stint.events.Device
-	16,  // 103: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	88,  // 104: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	91,  // 105: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	93,  // 106: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	88,  // 107: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	96,  // 108: stint.events.Config.settings:type_name -> stint.events.Setting
-	98,  // 109: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	100, // 110: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	97,  // 111: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	17,  // 112: stint.events.Config.private_data:type_name -> stint.events.Private
-	95,  // 113: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	99,  // 114: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	18,  // 115: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	116, // [116:116] is the sub-list for method output_type
-	116, // [116:116] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	63,  // 50: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	64,  // 51: stint.events.Fact.ended:type_name -> stint.events.Ended
+	65,  // 52: stint.events.Fact.held:type_name -> stint.events.Held
+	66,  // 53: stint.events.Fact.released:type_name -> stint.events.Released
+	67,  // 54: stint.events.Fact.updated:type_name -> stint.events.Updated
+	68,  // 55: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	72,  // 56: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	75,  // 57: stint.events.Fact.configured:type_name -> stint.events.Configured
+	69,  // 58: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	73,  // 59: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	70,  // 60: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	71,  // 61: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	74,  // 62: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	76,  // 63: stint.events.Fact.administered:type_name -> stint.events.Administered
+	77,  // 64: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	78,  // 65: stint.events.Fact.notified:type_name -> stint.events.Notified
+	79,  // 66: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	62,  // 67: stint.events.Fact.placed_together:type_name -> stint.events.PlacedTogether
+	53,  // 68: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	42,  // 69: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	55,  // 70: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	11,  // 71: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	53,  // 72: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	12,  // 73: stint.events.Judged.code:type_name -> stint.events.Code
+	57,  // 74: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	12,  // 75: stint.events.Verdict.code:type_name -> stint.events.Code
+	59,  // 76: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	60,  // 77: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	58,  // 78: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	61,  // 79: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
+	13,  // 80: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	14,  // 81: stint.events.Ended.state:type_name -> stint.events.JobState
+	15,  // 82: stint.events.Ended.reason:type_name -> stint.events.Reason
+	11,  // 83: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	15,  // 84: stint.events.Held.reason:type_name -> stint.events.Reason
+	32,  // 85: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	11,  // 86: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	15,  // 87: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	2,   // 88: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	33,  // 89: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	53,  // 90: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	95,  // 91: stint.events.Configured.config:type_name -> stint.events.Config
+	53,  // 92: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	35,  // 93: stint.events.Administered.policy:type_name -> stint.events.Policy
+	1,   // 94: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
+	101, // 95: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	97,  // 96: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	81,  // 97: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	82,  // 98: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	87,  // 99: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	88,  // 100: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	90,  // 101: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	84,  // 102: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	83,  // 103: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	86,  // 104: stint.events.Inventory.devices:type_name -> stint.events.Device
+	16,  // 105: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	89,  // 106: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	92,  // 107: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	94,  // 108: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	89,  // 109: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	97,  // 110: stint.events.Config.settings:type_name -> stint.events.Setting
+	99,  // 111: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	101, // 112: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	98,  // 113: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	17,  // 114: stint.events.Config.private_data:type_name -> stint.events.Private
+	96,  // 115: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	100, // 116: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	18,  // 117: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	118, // [118:118] is the sub-list for method output_type
+	118, // [118:118] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -11321,8 +11414,9 @@ func file_events_events_proto_init() {
 		(*Fact_PartitionChanged)(nil),
 		(*Fact_Notified)(nil),
 		(*Fact_ConfigSet)(nil),
+		(*Fact_PlacedTogether)(nil),
 	}
-	file_events_events_proto_msgTypes[61].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[62].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -11334,7 +11428,7 @@ func file_events_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      19,
-			NumMessages:   82,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -160,6 +160,8 @@ func (m *Target) CloneVT() *Target {
 	r.HasTasks = m.HasTasks
 	r.Step = m.Step
 	r.HasStep = m.HasStep
+	r.Component = m.Component
+	r.HasComponent = m.HasComponent
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1490,6 +1492,15 @@ func (m *Fact_ConfigSet) CloneVT() isFact_Kind {
 	return r
 }
 
+func (m *Fact_PlacedTogether) CloneVT() isFact_Kind {
+	if m == nil {
+		return (*Fact_PlacedTogether)(nil)
+	}
+	r := new(Fact_PlacedTogether)
+	r.PlacedTogether = m.PlacedTogether.CloneVT()
+	return r
+}
+
 func (m *IntentRef) CloneVT() *IntentRef {
 	if m == nil {
 		return (*IntentRef)(nil)
@@ -1708,6 +1719,29 @@ func (m *Placed) CloneVT() *Placed {
 }
 
 func (m *Placed) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *PlacedTogether) CloneVT() *PlacedTogether {
+	if m == nil {
+		return (*PlacedTogether)(nil)
+	}
+	r := new(PlacedTogether)
+	if rhs := m.Parts; rhs != nil {
+		tmpContainer := make([]*Placed, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Parts = tmpContainer
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *PlacedTogether) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
@@ -3010,6 +3044,12 @@ func (this *Target) EqualVT(that *Target) bool {
 		return false
 	}
 	if this.HasStep != that.HasStep {
+		return false
+	}
+	if this.Component != that.Component {
+		return false
+	}
+	if this.HasComponent != that.HasComponent {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -5196,6 +5236,31 @@ func (this *Fact_PartitionChanged) EqualVT(thatIface isFact_Kind) bool {
 	return true
 }
 
+func (this *Fact_PlacedTogether) EqualVT(thatIface isFact_Kind) bool {
+	that, ok := thatIface.(*Fact_PlacedTogether)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.PlacedTogether, that.PlacedTogether; p != q {
+		if p == nil {
+			p = &PlacedTogether{}
+		}
+		if q == nil {
+			q = &PlacedTogether{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
 func (this *IntentRef) EqualVT(that *IntentRef) bool {
 	if this == that {
 		return true
@@ -5530,6 +5595,39 @@ func (this *Placed) EqualVT(that *Placed) bool {
 
 func (this *Placed) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*Placed)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *PlacedTogether) EqualVT(that *PlacedTogether) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if len(this.Parts) != len(that.Parts) {
+		return false
+	}
+	for i, vx := range this.Parts {
+		vy := that.Parts[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &Placed{}
+			}
+			if q == nil {
+				q = &Placed{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *PlacedTogether) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*PlacedTogether)
 	if !ok {
 		return false
 	}
@@ -7734,6 +7832,21 @@ func (m *Target) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.HasComponent {
+		i--
+		if m.HasComponent {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.Component != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Component))
+		i--
+		dAtA[i] = 0x30
 	}
 	if m.HasStep {
 		i--
@@ -11359,6 +11472,27 @@ func (m *Fact_PartitionChanged) MarshalToSizedBufferVT(dAtA []byte) (int, error)
 	}
 	return len(dAtA) - i, nil
 }
+func (m *Fact_PlacedTogether) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Fact_PlacedTogether) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.PlacedTogether != nil {
+		size, err := m.PlacedTogether.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xaa
+	}
+	return len(dAtA) - i, nil
+}
 func (m *IntentRef) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -11992,6 +12126,51 @@ func (m *Placed) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Job))
 		i--
 		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *PlacedTogether) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *PlacedTogether) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *PlacedTogether) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Parts) > 0 {
+		for iNdEx := len(m.Parts) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Parts[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0xa
+		}
 	}
 	return len(dAtA) - i, nil
 }
@@ -15684,6 +15863,12 @@ func (m *Target) SizeVT() (n int) {
 	if m.HasStep {
 		n += 2
 	}
+	if m.Component != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Component))
+	}
+	if m.HasComponent {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -17244,6 +17429,18 @@ func (m *Fact_PartitionChanged) SizeVT() (n int) {
 	}
 	return n
 }
+func (m *Fact_PlacedTogether) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.PlacedTogether != nil {
+		l = m.PlacedTogether.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	return n
+}
 func (m *IntentRef) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -17496,6 +17693,22 @@ func (m *Placed) SizeVT() (n int) {
 	l = len(m.Licenses)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *PlacedTogether) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if len(m.Parts) > 0 {
+		for _, e := range m.Parts {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n
@@ -19954,6 +20167,45 @@ func (m *Target) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.HasStep = bool(v != 0)
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Component", wireType)
+			}
+			m.Component = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Component |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HasComponent", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.HasComponent = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -29370,6 +29622,47 @@ func (m *Fact) UnmarshalVT(dAtA []byte) error {
 				m.Kind = &Fact_PartitionChanged{PartitionChanged: v}
 			}
 			iNdEx = postIndex
+		case 21:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PlacedTogether", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.Kind.(*Fact_PlacedTogether); ok {
+				if err := oneof.PlacedTogether.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &PlacedTogether{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.Kind = &Fact_PlacedTogether{PlacedTogether: v}
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -31078,6 +31371,91 @@ func (m *Placed) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Licenses = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *PlacedTogether) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: PlacedTogether: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: PlacedTogether: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Parts", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Parts = append(m.Parts, &Placed{})
+			if err := m.Parts[len(m.Parts)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

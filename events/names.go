@@ -7,6 +7,10 @@ func FactJob(f *Fact) uint32 {
 		return f.Admitted.GetJob()
 	case *Fact_Placed:
 		return f.Placed.GetJob()
+	case *Fact_PlacedTogether:
+		if parts := f.PlacedTogether.GetParts(); len(parts) > 0 {
+			return parts[0].GetJob()
+		}
 	case *Fact_Stopping:
 		return f.Stopping.GetJob()
 	case *Fact_Ended:
@@ -27,6 +31,14 @@ func FactJob(f *Fact) uint32 {
 		return f.Resumed.GetJob()
 	}
 	return 0
+}
+
+// Placements are the starts that a fact tells of: none, one, or those of the components of a heterogeneous job.
+func Placements(f *Fact) []*Placed {
+	if p := f.GetPlaced(); p != nil {
+		return []*Placed{p}
+	}
+	return f.GetPlacedTogether().GetParts()
 }
 
 // IntentTargets are the jobs that an act of control names one by one. Nothing for other intents, for those that name

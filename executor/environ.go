@@ -18,9 +18,10 @@ type setting struct {
 	host   string // what the node's programs see as its host name
 	config *events.Config
 	array  *projections.Array
-	gpus   []gpu.GPU // granted on this node, in the order of their indices
-	hidden bool      // the job cannot open the others
-	conf   string    // path of slurm.conf, if there is one
+	parts  []*projections.Job // components of a heterogeneous job
+	gpus   []gpu.GPU          // granted on this node, in the order of their indices
+	hidden bool               // the job cannot open the others
+	conf   string             // path of slurm.conf, if there is one
 }
 
 // environment is the complete environment of a batch script: what was submitted, with the variables of the job in place
@@ -114,6 +115,7 @@ func variables(job *projections.Job, c setting) []string {
 	set("SLURM_TOPOLOGY_ADDR_PATTERN", "node")
 	setIf(old, "SLURM_WORKING_CLUSTER", workingCluster(c.config))
 	out = append(out, arrayVariables(job, c.array)...)
+	out = append(out, hetVariables(c.parts, old)...)
 	out = append(out, gpuVariables(c)...)
 	return out
 }

@@ -73,7 +73,7 @@ type hopeless struct{ error }
 func (h hopeless) Unwrap() error { return h.error }
 
 // prepare makes the launch of a job's batch script on this node.
-func (e *executor) prepare(ctx context.Context, job *projections.Job, array *projections.Array, config *events.Config, h *hardware, def *events.NodeDef) (*supervisor.Launch, error) {
+func (e *executor) prepare(ctx context.Context, job *projections.Job, array *projections.Array, parts []*projections.Job, config *events.Config, h *hardware, def *events.NodeDef) (*supervisor.Launch, error) {
 	spec := job.GetSpec()
 	share, _ := job.GetAllocation().ForNode(e.conf.Node)
 	script, err := e.blobs.get(ctx, spec.GetScript())
@@ -107,7 +107,7 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 	if h.virtual {
 		host = e.conf.Node
 	}
-	env := environment(submitted, job, setting{node: e.conf.Node, host: host, config: config, array: array, gpus: granted,
+	env := environment(submitted, job, setting{node: e.conf.Node, host: host, config: config, array: array, parts: parts, gpus: granted,
 		hidden: len(cage.DenyDevices) > 0 && !h.virtual, conf: e.conf.SlurmConf})
 
 	owner := job.GetOwner()

@@ -124,12 +124,12 @@ func (e *executor) comeUp(seq uint64, n *projections.Node) {
 func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.RunNode) []func(context.Context) {
 	job := r.GetJob()
 	k := key{job.GetId(), job.GetRun(), events.StepBatch}
-	if job.GetSpec().GetInteractive() {
+	if job.Scriptless() {
 		k.step = events.StepInteractive
 	}
 	st := e.stepOf(k)
 	st.requeue = job.GetSpec().GetRequeue() == events.Choice_CHOICE_YES
-	if job.GetSpec().GetInteractive() || job.GetAllocation().FirstNode() != e.conf.Node {
+	if job.Scriptless() || job.GetAllocation().FirstNode() != e.conf.Node {
 		return e.followOthers(seq, job, rn, st)
 	}
 	switch {
@@ -154,7 +154,7 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 	}
 	st.launching = true
 	st.limitMs, st.limitSet = e.limitMs(job, e.config), true
-	w := wanted{job, r.GetArray(), e.config, e.hardware, e.hardFor}
+	w := wanted{job, r.GetArray(), r.GetParts(), e.config, e.hardware, e.hardFor}
 	return []func(context.Context){func(context.Context) { e.launch(st, w) }}
 }
 
@@ -393,6 +393,7 @@ func (e *executor) fence(ctx context.Context, now time.Time) {
 type wanted struct {
 	job      *projections.Job
 	array    *projections.Array
+	parts    []*projections.Job
 	config   *events.Config
 	hardware *hardware
 	def      *events.NodeDef
@@ -429,7 +430,7 @@ func (e *executor) launch(st *step, w wanted) {
 
 // tryLaunch returns a failure if the launch has failed for good in a way that the supervisor has no record of.
 func (e *executor) tryLaunch(ctx context.Context, st *step, w wanted) (supervisor.Failure, error) {
-	l, err := e.prepare(ctx, w.job, w.array, w.config, w.hardware, w.def)
+	l, err := e.prepare(ctx, w.job, w.array, w.parts, w.config, w.hardware, w.def)
 	if err != nil {
 		return supervisor.Failure_NO_FAILURE, err
 	}

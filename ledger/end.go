@@ -27,6 +27,15 @@ func (t *tables) requeue(r *record, c *projections.Change) error {
 	return t.finish(r)
 }
 
+// resize closes a record whose run goes on with fewer nodes. Its steps go on in the next record.
+func (t *tables) resize(r *record, c *projections.Change) error {
+	r.row.EndUs = c.After.ResizedUs
+	r.row.ChangedSeq = c.Seq
+	r.row.State, r.row.Resized = events.JobState_RUNNING, true
+	t.mark(r)
+	return t.finish(r)
+}
+
 // requeuedState is what a run that was put back is shown as: PREEMPTED or NODE_FAIL if that was why, else REQUEUED.
 func requeuedState(j *projections.Job) (s events.JobState, requeued bool) {
 	switch j.GetStop().GetCause() {

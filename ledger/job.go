@@ -60,7 +60,7 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 		r.WaitReason = j.Reason
 	}
 	if r.Run != 0 {
-		r.StartUs, r.Backfilled = j.StartUs, j.Backfilled
+		r.StartUs, r.Backfilled = max(j.StartUs, j.ResizedUs), j.Backfilled
 		r.SuspendedUs, r.SuspendedSinceUs = j.SuspendedTotalUs, j.SuspendedUs
 	}
 	if j.State.Final() {

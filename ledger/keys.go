@@ -64,15 +64,16 @@ const (
 )
 
 func keyOf(j *projections.Job) recordKey {
+	instance := j.Restarts + j.Resizes
 	switch {
 	case j.ArrayId != 0 && j.HasTask:
-		return recordKey{j.ArrayId, j.ArrayTask + placeFirst, j.Restarts}
+		return recordKey{j.ArrayId, j.ArrayTask + placeFirst, instance}
 	case j.ArrayId != 0:
-		return recordKey{j.ArrayId, placeRemainder, j.Restarts}
+		return recordKey{j.ArrayId, placeRemainder, instance}
 	case j.HetId != 0:
-		return recordKey{j.HetId, j.HetOffset + placeFirst, j.Restarts}
+		return recordKey{j.HetId, j.HetOffset + placeFirst, instance}
 	default:
-		return recordKey{j.Id, placeAlone, j.Restarts}
+		return recordKey{j.Id, placeAlone, instance}
 	}
 }
 
@@ -157,15 +158,21 @@ func nameHash(name string) uint32 {
 	return h
 }
 
-// stateOf is the byte a record is indexed by: its state, or stateRequeued.
+// stateOf is the byte a record is indexed by: its state, or that it was requeued or resized.
 func stateOf(r *rows.JobRow) uint32 {
-	if r.Requeued {
+	switch {
+	case r.Requeued:
 		return stateRequeued
+	case r.Resized:
+		return stateResized
 	}
 	return uint32(r.State)
 }
 
-const stateRequeued = 255
+const (
+	stateRequeued = 255
+	stateResized  = 254
+)
 
 func stateKey(b []byte, state uint32, end int64, k recordKey) []byte {
 	return k.append(appendTime(statePrefix(b, state), end))

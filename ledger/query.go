@@ -38,6 +38,7 @@ type query struct {
 	features   map[string]bool
 	reasons    map[events.Reason]bool
 	selections map[uint32][]*rows.Selection // by the id that was named
+	whole      map[uint32]bool              // heterogeneous jobs of which all is wanted
 	sight      projections.Sight
 }
 
@@ -66,7 +67,7 @@ func newQuery(a *rows.AskJobs) (*query, error) {
 		q.nodes = setOf(names)
 	}
 	if len(a.Jobs) > 0 {
-		q.selections = map[uint32][]*rows.Selection{}
+		q.selections, q.whole = map[uint32][]*rows.Selection{}, map[uint32]bool{}
 		for _, s := range a.Jobs {
 			q.selections[s.Job] = append(q.selections[s.Job], s)
 		}
@@ -122,8 +123,12 @@ func (q *query) selected(db pebble.Reader, f func(recordKey)) error {
 		if err != nil {
 			return damaged(rawKey(nil, id), err)
 		}
-		// every instance of it
-		if err := q.group(db, jobKey(nil, k)[:1+8], f); err != nil {
+		prefix = jobKey(nil, k)[:1+8] // every instance of it
+		if q.ask.WholeHet {
+			prefix = prefix[:1+4] // and of the others; those of an array are sorted out later
+			q.whole[k.group] = true
+		}
+		if err := q.group(db, prefix, f); err != nil {
 			return err
 		}
 	}
@@ -271,7 +276,7 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 	if r.EndUs == 0 {
 		return q.states[r.State] && overlaps(r.SubmitUs, 0)
 	}
-	if r.Requeued && q.ask.Requeued || !r.Requeued && q.states[r.State] {
+	if r.Requeued && q.ask.Requeued || !r.Requeued && !r.Resized && q.states[r.State] {
 		return overlaps(r.EndUs, r.EndUs)
 	}
 	return false
@@ -303,13 +308,16 @@ func (q *query) selects(k recordKey, r *rows.JobRow) bool {
 
 // selection reports whether a selection that f accepts names the record.
 func (q *query) selection(k recordKey, r *rows.JobRow, f func(*rows.Selection) bool) bool {
+	if r.HetId != 0 && q.whole[k.group] && f(&rows.Selection{}) {
+		return true
+	}
 	ids := [2]uint32{k.group, r.Job}
 	for i, id := range ids {
 		if i == 1 && id == ids[0] {
 			break
 		}
 		for _, s := range q.selections[id] {
-			if s.HasTasks && !hasTask(r, s.Tasks) || s.HasComponent && (r.HetId == 0 || r.HetOffset != s.Component) {
+			if s.HasTasks && !hasTask(r, s.Tasks) || s.HasComponent && !q.ask.WholeHet && (r.HetId == 0 || r.HetOffset != s.Component) {
 				continue
 			}
 			if f(s) {
@@ -415,8 +423,9 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 		if !q.wantsJob(k, r) {
 			rec.StepsOnly = true
 		}
-		// The instances of a job follow each other: only the last that matches is shown, unless all are wanted.
-		if n := len(answer.Records); n > 0 && !q.ask.Duplicates && sameJob(answer.Records[n-1].Job, r) {
+		// The instances of a job follow each other: only the last that matches is shown, unless all are wanted. What a run was
+		// before it lost a node is always shown.
+		if n := len(answer.Records); n > 0 && !q.ask.Duplicates && !answer.Records[n-1].Job.Resized && sameJob(answer.Records[n-1].Job, r) {
 			answer.Records[n-1] = rec
 		} else {
 			if n >= most || size > answerBytes && n > 0 {

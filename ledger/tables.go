@@ -135,6 +135,15 @@ func (t *tables) change(c *projections.Change) error {
 			old.gone = true
 			t.mark(old)
 			r = t.create(key, j)
+		case j.Resizes != c.Before.Resizes:
+			if err := t.resize(old, c); err != nil {
+				return err
+			}
+			r = t.create(key, j)
+			place(r.row, j)
+			if r.row.Allocation == nil {
+				r.place = &rows.AllocationRow{Allocation: j.Allocation, Run: j.Run, StartUs: j.ResizedUs}
+			}
 		default:
 			if err := t.requeue(old, c); err != nil {
 				return err

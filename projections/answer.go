@@ -137,14 +137,20 @@ func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*Answ
 	return a, nil
 }
 
-// eachOf calls f with the job of an id, or with every hot job of the array of that id. A job that is not shown is not there.
+// eachOf calls f with the job of an id, or with every hot job of the array or the heterogeneous job of that id. A job that is not shown is not there.
 func eachOf(r Reader, id uint32, sight Sight, f func(*Job)) bool {
 	if r.Array(id) == nil {
 		j := r.Job(id)
 		if j == nil || !sight.SeesJob(j.GetOwner().GetUid()) {
 			return false
 		}
-		f(j)
+		if !j.Leads() {
+			f(j)
+			return true
+		}
+		for _, part := range Components(r, j.HetId, j.HetSize) {
+			f(part)
+		}
 		return true
 	}
 	sees := true // all of an array is one user's
@@ -319,6 +325,9 @@ func replyNode(r Reader, q *AskNode) *AnswerNode {
 			run := &NodeRun{Job: j}
 			if j.ArrayId != 0 {
 				run.Array = r.Array(j.ArrayId)
+			}
+			if j.Leads() {
+				run.Parts = Components(r, j.HetId, j.HetSize)
 			}
 			a.Runs = append(a.Runs, run)
 		}

@@ -53,6 +53,9 @@ func (j *Job) copy() *Job {
 		FinishedUs:       j.FinishedUs,
 		UnfitRuns:        j.UnfitRuns,
 		SpecialExit:      j.SpecialExit,
+		HetSize:          j.HetSize,
+		ResizedUs:        j.ResizedUs,
+		Resizes:          j.Resizes,
 	}
 }
 

@@ -265,8 +265,12 @@ func (c *Cluster) endOn(j *Job, i int, end *RunNode, usage *events.Usage) {
 	}
 }
 
-// endAll: nothing of any run lives on the node.
+// endAll: nothing of any run lives on the node. Runs that go on without it do.
 func (c *Cluster) endAll(n *Node, cause events.EndCause, text string) {
+	c.giveUpAll(n)
+	if n = c.Node(n.Name); n == nil {
+		return // no longer configured, and these were its last jobs
+	}
 	for _, id := range slices.Clone(n.Jobs) {
 		j := c.jobs.get(id)
 		i := j.nodeAt(n.Name)
@@ -442,6 +446,9 @@ func (c *Cluster) nodeChanged(f *events.NodeChanged) string {
 		next.described(n, u)
 	}
 	c.putNode(n, next)
+	if f.GetOrder() == events.NodeOrder_NODE_DOWN {
+		c.giveUpAll(next)
+	}
 	return ""
 }
 

@@ -29,7 +29,7 @@ func (c *Cluster) admitted(f *events.Admitted) string {
 		SubmittedSeq: item.Seq, Reason: holdReason(f.GetHold()),
 	}
 	if item.Intent.GetIds() > 1 {
-		j.HetId, j.HetOffset = item.FirstId, f.GetComponent()
+		j.HetId, j.HetOffset, j.HetSize = item.FirstId, f.GetComponent(), item.Intent.GetIds()
 	}
 	if tasks := events.Words(spec.GetArray().GetTasks()); !tasks.Empty() {
 		j.ArrayId, j.Pending, j.ArrayMaxRunning = j.Id, tasks.Clone(), spec.GetArray().GetMaxRunning()

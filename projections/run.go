@@ -18,6 +18,11 @@ func (c *Cluster) placed(p *events.Placed) string {
 		c.voidMore(c.index, voidNotFeasible, r.Text)
 		return ""
 	}
+	return c.start(p)
+}
+
+// start is what a placement that is feasible does.
+func (c *Cluster) start(p *events.Placed) string {
 	before := c.jobs.get(p.GetJob())
 	var j *Job
 	switch {
@@ -37,7 +42,7 @@ func (c *Cluster) placed(p *events.Placed) string {
 	j.LicensesAlloc = p.GetLicenses()
 	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage = events.Reason_NONE, "", nil, nil, nil
 	j.ExitCode, j.ExitSignal, j.EndCause, j.SuspendedUs, j.SuspendedTotalUs = 0, 0, 0, 0, 0
-	j.WasCancelled, j.CancelledBy = false, 0
+	j.WasCancelled, j.CancelledBy, j.ResizedUs = false, 0, 0
 	nodes := make([]RunNode, p.GetAllocation().NodeCount())
 	j.Nodes = make([]*RunNode, len(nodes))
 	p.GetAllocation().Each(func(i int, name string, share *events.NodeShare) bool {
@@ -268,6 +273,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	next.StartUs, next.EndUs, next.FinishedUs, next.EligibleUs = 0, 0, 0, 0
 	next.ExitCode, next.ExitSignal, next.EndCause = 0, 0, 0
 	next.SuspendedUs, next.SuspendedTotalUs, next.WasCancelled, next.CancelledBy = 0, 0, false, 0
+	next.ResizedUs = 0
 	next.Partition = firstOf(next.Spec.GetPartition())
 	next.LimitS = next.Spec.GetTimeLimitS()
 	if j.FinishedUs != 0 {

@@ -67,6 +67,8 @@ func (c *Cluster) schedFact(f *events.Fact) (void string) {
 		return c.judgedFact(k.Judged)
 	case *events.Fact_Placed:
 		return c.placed(k.Placed)
+	case *events.Fact_PlacedTogether:
+		return c.placedTogether(k.PlacedTogether)
 	case *events.Fact_Stopping:
 		return c.stopping(k.Stopping)
 	case *events.Fact_Ended:

@@ -125,6 +125,9 @@ type Job struct {
 	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
 	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
 	SpecialExit      bool                   `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`      // requeued in held state as a special exit
+	HetSize          uint32                 `protobuf:"varint,63,opt,name=het_size,json=hetSize,proto3" json:"het_size,omitempty"`                  // number of components of the heterogeneous job; their ids follow each other from het_id on
+	ResizedUs        int64                  `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
+	Resizes          uint32                 `protobuf:"varint,65,opt,name=resizes,proto3" json:"resizes,omitempty"`                                 // how often it did, in all runs
 	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -487,6 +490,27 @@ func (x *Job) GetSpecialExit() bool {
 		return x.SpecialExit
 	}
 	return false
+}
+
+func (x *Job) GetHetSize() uint32 {
+	if x != nil {
+		return x.HetSize
+	}
+	return 0
+}
+
+func (x *Job) GetResizedUs() int64 {
+	if x != nil {
+		return x.ResizedUs
+	}
+	return 0
+}
+
+func (x *Job) GetResizes() uint32 {
+	if x != nil {
+		return x.Resizes
+	}
+	return 0
 }
 
 func (x *Job) GetFinishedUs() int64 {
@@ -3026,7 +3050,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xac\r\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x80\x0e\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3089,7 +3113,11 @@ const file_projections_state_proto_rawDesc = "" +
 	"\n" +
 	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12%\n" +
 	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12!\n" +
-	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12\x1f\n" +
+	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12\x19\n" +
+	"\bhet_size\x18? \x01(\rR\ahetSize\x12\x1d\n" +
+	"\n" +
+	"resized_us\x18@ \x01(\x03R\tresizedUs\x12\x18\n" +
+	"\aresizes\x18A \x01(\rR\aresizes\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +

@@ -68,6 +68,9 @@ func (m *Job) CloneVT() *Job {
 	r.UnfitRuns = m.UnfitRuns
 	r.LicensesAlloc = m.LicensesAlloc
 	r.SpecialExit = m.SpecialExit
+	r.HetSize = m.HetSize
+	r.ResizedUs = m.ResizedUs
+	r.Resizes = m.Resizes
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -1091,6 +1094,15 @@ func (this *Job) EqualVT(that *Job) bool {
 		return false
 	}
 	if this.LicensesAlloc != that.LicensesAlloc {
+		return false
+	}
+	if this.HetSize != that.HetSize {
+		return false
+	}
+	if this.ResizedUs != that.ResizedUs {
+		return false
+	}
+	if this.Resizes != that.Resizes {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2531,6 +2543,27 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Resizes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Resizes))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0x88
+	}
+	if m.ResizedUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ResizedUs))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.HetSize != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HetSize))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xf8
 	}
 	if len(m.LicensesAlloc) > 0 {
 		i -= len(m.LicensesAlloc)
@@ -5502,6 +5535,15 @@ func (m *Job) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.HetSize != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.HetSize))
+	}
+	if m.ResizedUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.ResizedUs))
+	}
+	if m.Resizes != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Resizes))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7705,6 +7747,63 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 			}
 			m.LicensesAlloc = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 63:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field HetSize", wireType)
+			}
+			m.HetSize = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.HetSize |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 64:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ResizedUs", wireType)
+			}
+			m.ResizedUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ResizedUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 65:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Resizes", wireType)
+			}
+			m.Resizes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Resizes |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

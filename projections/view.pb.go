@@ -1773,10 +1773,12 @@ func (x *AnswerNode) GetConfigSeq() uint64 {
 	return 0
 }
 
+// NodeRun: parts are the components of a heterogeneous job, in order, where job is the one with the script.
 type NodeRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Array         *Array                 `protobuf:"bytes,2,opt,name=array,proto3" json:"array,omitempty"`
+	Parts         []*Job                 `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1821,6 +1823,13 @@ func (x *NodeRun) GetJob() *Job {
 func (x *NodeRun) GetArray() *Array {
 	if x != nil {
 		return x.Array
+	}
+	return nil
+}
+
+func (x *NodeRun) GetParts() []*Job {
+	if x != nil {
+		return x.Parts
 	}
 	return nil
 }
@@ -3095,10 +3104,11 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x18\n" +
 	"\aunknown\x18\x04 \x01(\bR\aunknown\x12\x1d\n" +
 	"\n" +
-	"config_seq\x18\x05 \x01(\x04R\tconfigSeq\"c\n" +
+	"config_seq\x18\x05 \x01(\x04R\tconfigSeq\"\x91\x01\n" +
 	"\aNodeRun\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x12.\n" +
-	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\"(\n" +
+	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12,\n" +
+	"\x05parts\x18\x03 \x03(\v2\x16.stint.projections.JobR\x05parts\"(\n" +
 	"\tAskStatus\x12\x1b\n" +
 	"\twant_hash\x18\x01 \x01(\bR\bwantHash\"\xe1\x03\n" +
 	"\fAnswerStatus\x120\n" +
@@ -3322,27 +3332,28 @@ var file_projections_view_proto_depIdxs = []int32{
 	45, // 42: stint.projections.AnswerNode.config:type_name -> stint.events.Config
 	40, // 43: stint.projections.NodeRun.job:type_name -> stint.projections.Job
 	41, // 44: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	47, // 45: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	48, // 46: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 47: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 48: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	25, // 49: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	26, // 50: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	28, // 51: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	27, // 52: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	40, // 53: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	41, // 54: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	40, // 55: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 56: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	49, // 57: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	45, // 58: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	35, // 59: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	35, // 60: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	40, // 45: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
+	47, // 46: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	48, // 47: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 48: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 49: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	25, // 50: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	26, // 51: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	28, // 52: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	27, // 53: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	40, // 54: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	41, // 55: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	40, // 56: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 57: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	49, // 58: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	45, // 59: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	35, // 60: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	35, // 61: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }

@@ -707,6 +707,13 @@ func (m *NodeRun) CloneVT() *NodeRun {
 	r := new(NodeRun)
 	r.Job = m.Job.CloneVT()
 	r.Array = m.Array.CloneVT()
+	if rhs := m.Parts; rhs != nil {
+		tmpContainer := make([]*Job, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Parts = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2379,6 +2386,23 @@ func (this *NodeRun) EqualVT(that *NodeRun) bool {
 	}
 	if !this.Array.EqualVT(that.Array) {
 		return false
+	}
+	if len(this.Parts) != len(that.Parts) {
+		return false
+	}
+	for i, vx := range this.Parts {
+		vy := that.Parts[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &Job{}
+			}
+			if q == nil {
+				q = &Job{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -4729,6 +4753,18 @@ func (m *NodeRun) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Parts) > 0 {
+		for iNdEx := len(m.Parts) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Parts[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1a
+		}
+	}
 	if m.Array != nil {
 		size, err := m.Array.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -6603,6 +6639,12 @@ func (m *NodeRun) SizeVT() (n int) {
 	if m.Array != nil {
 		l = m.Array.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Parts) > 0 {
+		for _, e := range m.Parts {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n
@@ -11263,6 +11305,40 @@ func (m *NodeRun) UnmarshalVT(dAtA []byte) error {
 				m.Array = &Array{}
 			}
 			if err := m.Array.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Parts", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Parts = append(m.Parts, &Job{})
+			if err := m.Parts[len(m.Parts)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex

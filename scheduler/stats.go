@@ -89,9 +89,11 @@ func (s *stats) passed(at int64, took time.Duration, seen cycle.Seen, facts []*e
 		add(s.a.Backfill, seen.Behind)
 	}
 	for _, f := range facts {
-		if f.GetPlaced().GetBackfilled() {
-			s.a.Backfilled++
-			s.a.BackfilledSince++
+		for _, p := range events.Placements(f) {
+			if p.GetBackfilled() {
+				s.a.Backfilled++
+				s.a.BackfilledSince++
+			}
 		}
 	}
 }

@@ -30,6 +30,8 @@ var refusals = map[events.Code]string{
 	events.Code_INVALID_NODE_STATE:      "Invalid node state specified",
 	events.Code_PARTITION_IN_USE:        "Partition is in use",
 	events.Code_PARTITION_EXISTS:        "Invalid partition name specified",
+	events.Code_NOT_WHOLE_HET_JOB:       "Operation not permitted on individual component of heterogeneous job",
+	events.Code_NOT_HET_JOB_LEADER:      "Job not heterogeneous job leader",
 	events.Code_RATE_LIMITED:            "Too many requests",
 	events.Code_QUEUE_FULL:              "Slurm temporarily unable to accept job, sleeping and retrying",
 	events.Code_ROOT_DENIED:             "Access/permission denied",

@@ -41,8 +41,10 @@ func sbatch(args []string, w *World) int {
 	for _, note := range s.Notes {
 		fmt.Fprintf(w.Stderr, "sbatch: %s\n", note)
 	}
-	s.Spec.Umask = umask()
-	s.Spec.Rlimits = rlimits(s.Propagate)
+	for _, spec := range s.Specs() {
+		spec.Umask = umask()
+		spec.Rlimits = rlimits(s.Propagate)
+	}
 	c, err := w.dial("sbatch")
 	if err != nil {
 		return failed(w, why(err))
@@ -56,9 +58,11 @@ func sbatch(args []string, w *World) int {
 	if s.TestOnly {
 		return tested(w, c, s)
 	}
-	verdicts, err := c.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: []*wire.Component{{
-		Spec: s.Spec, Script: s.Script, Environment: joinEnviron(s.Environ),
-	}}}}, AsUser: s.AsUser, AsGroup: s.AsGroup})
+	job := &wire.Job{}
+	for _, part := range s.Components() {
+		job.Components = append(job.Components, &wire.Component{Spec: part.Spec, Script: part.Script, Environment: joinEnviron(part.Environ)})
+	}
+	verdicts, err := c.Submit(&wire.Submit{Jobs: []*wire.Job{job}, AsUser: s.AsUser, AsGroup: s.AsGroup})
 	if err != nil {
 		return failed(w, why(err))
 	}

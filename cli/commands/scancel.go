@@ -80,7 +80,7 @@ func cancel(s *slurm.Scancel, w *World) int {
 			continue
 		}
 		for _, line := range strings.Split(refused(t.Code, t.Text), "\n") {
-			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %d: %s\n", t.Job, line)
+			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %s: %s\n", asked(m.Targets, t.Job), line)
 		}
 		code = max(code, scancelExit(t.Code))
 	}
@@ -97,8 +97,20 @@ func scancelExit(code events.Code) int {
 		return 2002 & 0xff
 	case events.Code_UNKNOWN_JOB:
 		return 2017 & 0xff
+	case events.Code_NOT_WHOLE_HET_JOB:
+		return 60
 	}
 	return 1
+}
+
+// asked is a job that an act failed on as it was asked for: a component by its name, where it was given by that.
+func asked(targets []*events.Target, job uint32) string {
+	for _, t := range targets {
+		if t.HasComponent && t.Job+t.Component == job {
+			return targetLabel(t)
+		}
+	}
+	return fmt.Sprint(job)
 }
 
 func targetKind(t *events.Target) string {
@@ -111,6 +123,9 @@ func targetKind(t *events.Target) string {
 // targetLabel is a target as people write it.
 func targetLabel(t *events.Target) string {
 	label := fmt.Sprint(t.Job)
+	if t.HasComponent {
+		label += fmt.Sprintf("+%d", t.Component)
+	}
 	if t.HasTasks {
 		tasks := events.Words(t.Tasks)
 		if n, ok := tasks.First(); ok && tasks.Count() == 1 {

@@ -215,9 +215,12 @@ func narrowed(rows []format.Job, targets []*events.Target) []format.Job {
 	return out
 }
 
-// meant says whether a row is one of those that `8`, `8_3` or `8_[1-4]` names.
+// meant says whether a row is one of those that `8`, `8_3`, `8_[1-4]` or `8+1` names.
 func meant(t *events.Target, r format.Job) bool {
-	if r.GetId() != t.Job && r.GetArrayId() != t.Job {
+	if t.HasComponent {
+		return r.GetHetId() == t.Job && r.GetHetId() != 0 && r.GetHetOffset() == t.Component
+	}
+	if r.GetId() != t.Job && r.GetArrayId() != t.Job && r.GetHetId() != t.Job {
 		return false
 	}
 	tasks := events.Words(t.Tasks)

@@ -168,12 +168,9 @@ func SplitIDs(value string) []string {
 	})
 }
 
-// ParseTarget reads a job as scancel and scontrol take it: `8`, `8_3`, `8_[1-4,7]`, `8_*`, `8.0`, `8_3.batch`.
+// ParseTarget reads a job as scancel and scontrol take it: `8`, `8_3`, `8_[1-4,7]`, `8_*`, `8+1`, `8.0`, `8_3.batch`.
 func ParseTarget(s string) (*events.Target, error) {
-	bad := refusal("Invalid job id %s: write JOBID, JOBID_TASK, JOBID_[TASKS] or JOBID.STEP", clip(s))
-	if strings.Contains(s, "+") {
-		return nil, refusal("%s: heterogeneous jobs are not supported by Stint yet", clip(s))
-	}
+	bad := refusal("Invalid job id %s: write JOBID, JOBID_TASK, JOBID_[TASKS], JOBID+COMPONENT or JOBID.STEP", clip(s))
 	t := &events.Target{}
 	body, step, stepped := strings.Cut(s, ".")
 	if stepped {
@@ -183,11 +180,19 @@ func ParseTarget(s string) (*events.Target, error) {
 		}
 		t.Step, t.HasStep = id, true
 	}
+	body, component, het := strings.Cut(body, "+")
 	job, tasks, hasTasks, ok := ParseJobID(body)
-	if !ok {
+	if !ok || het && hasTasks {
 		return nil, bad
 	}
 	t.Job = job
+	if het {
+		n, err := strconv.ParseUint(component, 10, 31)
+		if err != nil {
+			return nil, bad
+		}
+		t.Component, t.HasComponent = uint32(n), true
+	}
 	if hasTasks && tasks != "*" {
 		set, err := idset.Parse(tasks, idset.HighestTask)
 		if err != nil || set.Empty() {

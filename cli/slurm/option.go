@@ -104,7 +104,8 @@ func (t *Table) exit() int {
 type Source byte
 
 const (
-	FromScript Source = iota
+	FromEarlier Source = iota // given to an earlier component of a heterogeneous job
+	FromScript
 	FromEnvironment
 	FromCommandLine
 )

@@ -74,7 +74,7 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"verbose", 'v', None, T2, 0, 0, "", "verbose", "", "say more"},
 	{"version", 'V', None, T1, 0, 0, "", "version", "", "show the version"},
 	{"wckeys", 'W', Required, T2, 0, 0, "", "wckeys", "KEYS", "jobs with these keys"},
-	{"whole-hetjob", 0, Optional, T2, 0, 0, "", "", "", ""},
+	{"whole-hetjob", 0, Optional, T2, 0, 0, "", "whole-hetjob", "yes|no", "with a component, all of its heterogeneous job"},
 	{"yaml", 0, Optional, T2, 0, 0, "", "yaml", "v0.0.42", "as YAML, for programs"},
 	{"", 0, Optional, T2, 2505, 0, "SLURM_YAML", "yaml", "", ""},
 	{"autocomplete", 0, Required, T3, 0, 0, "", "", "", ""},
@@ -146,6 +146,7 @@ var sacctEffects = map[string]func(*Sacct, Given) error{
 	"clusters":     word(func(s *Sacct) *string { return &s.Clusters }),
 	"constraints":  askList(func(a *rows.AskJobs) *[]string { return &a.Constraints }),
 	"delimiter":    word(func(s *Sacct) *string { return &s.Delimiter }),
+	"whole-hetjob": wholeHet,
 	"duplicates":   on(func(s *Sacct) *bool { return &s.Ask.Duplicates }),
 	"format": func(s *Sacct, g Given) error {
 		if s.Format != "" && g.Source == FromCommandLine && s.formatted {
@@ -263,6 +264,18 @@ func (s *Sacct) jobs(g Given) error {
 		if s.Ask.Jobs = append(s.Ask.Jobs, sel); len(s.Ask.Jobs) > maxList {
 			return refusal("--jobs has more than %d members", maxList)
 		}
+	}
+	return nil
+}
+
+func wholeHet(s *Sacct, g Given) error {
+	switch strings.ToLower(g.Value) {
+	case "", "yes":
+		s.Ask.WholeHet = true
+	case "no":
+		s.Ask.WholeHet = false
+	default:
+		return refusal("--whole-hetjob=%s: it is yes or no", clip(g.Value))
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ type Submission struct {
 	Environ []string // NAME=value, what the job's environment begins with
 	Notes   []string // sentences for stderr that stop nothing
 
+	More []*Submission // the further components of a heterogeneous job: their Spec, Script and Environ count, the rest is that of the first
+
 	Clusters  string // as given
 	Propagate string // which resource limits to pass: empty for the site's choice, ALL, NONE or names joined by commas
 	Parsable  bool
@@ -49,6 +51,7 @@ type request struct {
 	Submission
 	in        SbatchInput
 	table     *Table // of the command
+	name      string // of the job, if nobody gives it one
 	wrap      string
 	wrapped   bool
 	ignorePBS bool
@@ -72,53 +75,62 @@ type request struct {
 // Sbatch reads a call of sbatch: its command line, the SBATCH_ variables and the #SBATCH lines of the script, each
 // outranking the next. The error is a *Failure.
 func Sbatch(in SbatchInput) (*Submission, error) {
+	first := newRequest(in)
+	var own [][]Given // on the command line, by component
+	args, words := in.Args, []string(nil)
+	for more := true; more; {
+		given, rest, err := SbatchTable.Parse(args, in.Release)
+		if err != nil {
+			return nil, err
+		}
+		own, words = append(own, given), rest
+		if more = len(rest) > 0 && rest[0] == ":"; more {
+			args = rest[1:]
+		}
+		for _, g := range given { // what makes the script unnecessary comes first, wherever it stands
+			switch g.Option.Effect {
+			case "help", "usage", "version":
+				return &Submission{Print: standardText(&SbatchTable, g.Option.Effect, in.Release)}, nil
+			case "wrap":
+				first.wrap, first.wrapped = g.Value, true
+			case "ignore-pbs":
+				first.ignorePBS = true
+			}
+		}
+	}
+	name, directives, err := first.takeScript(words)
+	if err != nil {
+		return nil, err
+	}
+	written := [][]Given{nil} // in the script, by component
+	for _, d := range directives {
+		if d.System == "" && len(d.Words) == 1 && (d.Words[0] == "hetjob" || d.Words[0] == "packjob") {
+			written = append(written, nil)
+			continue
+		}
+		more, err := first.directive(d, name)
+		if err != nil {
+			return nil, err
+		}
+		last := len(written) - 1
+		written[last] = append(written[last], more...)
+	}
+	for len(own) < len(written) {
+		own = append(own, nil)
+	}
+	for len(written) < len(own) {
+		written = append(written, nil)
+	}
+	return first.components(written, own, SbatchTable.FromEnv(Lookup(in.Environ), in.Release))
+}
+
+func newRequest(in SbatchInput) *request {
 	q := &request{in: in, table: &SbatchTable, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir}
 	if in.Limit == 0 {
 		q.in.Limit = MaxScript
 	}
-	given, words, err := SbatchTable.Parse(in.Args, in.Release)
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range given { // what makes the script unnecessary comes first, wherever it stands
-		switch g.Option.Effect {
-		case "help", "usage", "version":
-			return &Submission{Print: standardText(&SbatchTable, g.Option.Effect, in.Release)}, nil
-		case "wrap":
-			q.wrap, q.wrapped = g.Value, true
-		case "ignore-pbs":
-			q.ignorePBS = true
-		}
-	}
-	for _, w := range words {
-		if w == ":" {
-			return nil, refusal("heterogeneous jobs (components joined by :) are not supported by Stint yet; submit the components as jobs of their own")
-		}
-	}
-	name, directives, err := q.takeScript(words)
-	if err != nil {
-		return nil, err
-	}
-	var all []Given
-	for _, d := range directives {
-		more, err := q.directive(d, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
-	}
-	all = append(all, SbatchTable.FromEnv(Lookup(in.Environ), in.Release)...)
-	all = append(all, given...)
-	for _, g := range all {
-		if err := q.apply(g); err != nil {
-			return nil, err
-		}
-	}
-	if err := q.finish(); err != nil {
-		return nil, err
-	}
-	return &q.Submission, nil
+	return q
 }
 
 // standardText is what --help, --usage and --version print.
@@ -177,9 +189,6 @@ func (q *request) directive(d Directive, script string) ([]Given, error) {
 		for _, n := range notes {
 			q.Notes = append(q.Notes, fmt.Sprintf("%s: #%s %s; write #SBATCH", where, d.System, n))
 		}
-	}
-	if len(d.Words) == 1 && (d.Words[0] == "hetjob" || d.Words[0] == "packjob") {
-		return nil, refusal("%s: heterogeneous jobs are not supported by Stint yet; submit the components as jobs of their own", where)
 	}
 	given, words, err := SbatchTable.Parse(d.Words, q.in.Release)
 	if err != nil {

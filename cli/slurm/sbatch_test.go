@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -109,13 +110,18 @@ func runSbatchCase(t *testing.T, head string) string {
 	if sub.Print != "" {
 		return sub.Print
 	}
-	sub.Spec.SubmitLine = ""
-	spec, err := json.Marshal(sub.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", spec)
+	for _, part := range sub.Components() {
+		part.Spec.SubmitLine = ""
+		spec, err := json.Marshal(part.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(part.Script, sub.Script) {
+			t.Errorf("%s: a component has another script", head)
+		}
+		fmt.Fprintf(&b, "%s\n", spec)
+	}
 	for _, n := range sub.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}

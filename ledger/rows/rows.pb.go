@@ -37,7 +37,7 @@ const (
 type JobRow struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Job              uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`                              // raw job id
-	Instance         uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`                    // how often it had been requeued before
+	Instance         uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`                    // how often it had been requeued, or had lost a node and gone on, before
 	Run              uint32                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`                              // run number in the log; 0: never placed
 	ArrayId          uint32                 `protobuf:"varint,4,opt,name=array_id,json=arrayId,proto3" json:"array_id,omitempty"`       // 0: not of an array
 	ArrayTask        uint32                 `protobuf:"varint,5,opt,name=array_task,json=arrayTask,proto3" json:"array_task,omitempty"` // with has_task
@@ -101,6 +101,7 @@ type JobRow struct {
 	Interactive      bool                   `protobuf:"varint,63,opt,name=interactive,proto3" json:"interactive,omitempty"`
 	ReqNodes         string                 `protobuf:"bytes,64,opt,name=req_nodes,json=reqNodes,proto3" json:"req_nodes,omitempty"`        // hostlist asked for
 	FailedNode       string                 `protobuf:"bytes,65,opt,name=failed_node,json=failedNode,proto3" json:"failed_node,omitempty"`  // the node whose loss ended the run
+	Resized          bool                   `protobuf:"varint,80,opt,name=resized,proto3" json:"resized,omitempty"`                         // the record was closed by the loss of a node; the run goes on in the next one
 	TasksAsked       uint32                 `protobuf:"varint,66,opt,name=tasks_asked,json=tasksAsked,proto3" json:"tasks_asked,omitempty"` // 0: not given
 	Script           *events.BlobRef        `protobuf:"bytes,67,opt,name=script,proto3" json:"script,omitempty"`
 	WaitReason       events.Reason          `protobuf:"varint,69,opt,name=wait_reason,json=waitReason,proto3,enum=stint.events.Reason" json:"wait_reason,omitempty"` // why it waited, as far as the log says, when it last did
@@ -594,6 +595,13 @@ func (x *JobRow) GetFailedNode() string {
 		return x.FailedNode
 	}
 	return ""
+}
+
+func (x *JobRow) GetResized() bool {
+	if x != nil {
+		return x.Resized
+	}
+	return false
 }
 
 func (x *JobRow) GetTasksAsked() uint32 {
@@ -1705,6 +1713,7 @@ type AskJobs struct {
 	Reasons        []events.Reason        `protobuf:"varint,26,rep,packed,name=reasons,proto3,enum=stint.events.Reason" json:"reasons,omitempty"`
 	WithAllocation bool                   `protobuf:"varint,27,opt,name=with_allocation,json=withAllocation,proto3" json:"with_allocation,omitempty"`
 	CompletedOnly  bool                   `protobuf:"varint,28,opt,name=completed_only,json=completedOnly,proto3" json:"completed_only,omitempty"` // -c: records that have ended
+	WholeHet       bool                   `protobuf:"varint,29,opt,name=whole_het,json=wholeHet,proto3" json:"whole_het,omitempty"`                // naming a component of a heterogeneous job means all of it
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1931,6 +1940,13 @@ func (x *AskJobs) GetWithAllocation() bool {
 func (x *AskJobs) GetCompletedOnly() bool {
 	if x != nil {
 		return x.CompletedOnly
+	}
+	return false
+}
+
+func (x *AskJobs) GetWholeHet() bool {
+	if x != nil {
+		return x.WholeHet
 	}
 	return false
 }
@@ -2759,7 +2775,7 @@ var File_ledger_rows_rows_proto protoreflect.FileDescriptor
 
 const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xb0\x11\n" +
+	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xca\x11\n" +
 	"\x06JobRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
@@ -2840,7 +2856,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\vinteractive\x18? \x01(\bR\vinteractive\x12\x1b\n" +
 	"\treq_nodes\x18@ \x01(\tR\breqNodes\x12\x1f\n" +
 	"\vfailed_node\x18A \x01(\tR\n" +
-	"failedNode\x12\x1f\n" +
+	"failedNode\x12\x18\n" +
+	"\aresized\x18P \x01(\bR\aresized\x12\x1f\n" +
 	"\vtasks_asked\x18B \x01(\rR\n" +
 	"tasksAsked\x12-\n" +
 	"\x06script\x18C \x01(\v2\x15.stint.events.BlobRefR\x06script\x125\n" +
@@ -2960,7 +2977,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\x04user\x18\n" +
 	" \x01(\tR\x04userB\x06\n" +
 	"\x04whatB\x06\n" +
-	"\x04_uid\"\xcc\x06\n" +
+	"\x04_uid\"\xe9\x06\n" +
 	"\aAskJobs\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.stint.ledger.SelectionR\x04jobs\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
@@ -2994,7 +3011,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\vconstraints\x18\x19 \x03(\tR\vconstraints\x12.\n" +
 	"\areasons\x18\x1a \x03(\x0e2\x14.stint.events.ReasonR\areasons\x12'\n" +
 	"\x0fwith_allocation\x18\x1b \x01(\bR\x0ewithAllocation\x12%\n" +
-	"\x0ecompleted_only\x18\x1c \x01(\bR\rcompletedOnly\"\xc2\x01\n" +
+	"\x0ecompleted_only\x18\x1c \x01(\bR\rcompletedOnly\x12\x1b\n" +
+	"\twhole_het\x18\x1d \x01(\bR\bwholeHet\"\xc2\x01\n" +
 	"\tSelection\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +

@@ -89,6 +89,7 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.Interactive = m.Interactive
 	r.ReqNodes = m.ReqNodes
 	r.FailedNode = m.FailedNode
+	r.Resized = m.Resized
 	r.TasksAsked = m.TasksAsked
 	r.Script = m.Script.CloneVT()
 	r.WaitReason = m.WaitReason
@@ -424,6 +425,7 @@ func (m *AskJobs) CloneVT() *AskJobs {
 	r.MaxLimitS = m.MaxLimitS
 	r.WithAllocation = m.WithAllocation
 	r.CompletedOnly = m.CompletedOnly
+	r.WholeHet = m.WholeHet
 	if rhs := m.Jobs; rhs != nil {
 		tmpContainer := make([]*Selection, len(rhs))
 		for k, v := range rhs {
@@ -988,6 +990,9 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 		return false
 	}
 	if this.QosId != that.QosId {
+		return false
+	}
+	if this.Resized != that.Resized {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1725,6 +1730,9 @@ func (this *AskJobs) EqualVT(that *AskJobs) bool {
 	if this.CompletedOnly != that.CompletedOnly {
 		return false
 	}
+	if this.WholeHet != that.WholeHet {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2183,6 +2191,18 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Resized {
+		i--
+		if m.Resized {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x5
+		i--
+		dAtA[i] = 0x80
 	}
 	if m.QosId != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QosId))
@@ -3741,6 +3761,18 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.WholeHet {
+		i--
+		if m.WholeHet {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xe8
+	}
 	if m.CompletedOnly {
 		i--
 		if m.CompletedOnly {
@@ -5046,6 +5078,9 @@ func (m *JobRow) SizeVT() (n int) {
 	if m.QosId != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.QosId))
 	}
+	if m.Resized {
+		n += 3
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5594,6 +5629,9 @@ func (m *AskJobs) SizeVT() (n int) {
 		n += 3
 	}
 	if m.CompletedOnly {
+		n += 3
+	}
+	if m.WholeHet {
 		n += 3
 	}
 	n += len(m.unknownFields)
@@ -7709,6 +7747,26 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 80:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Resized", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Resized = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -11124,6 +11182,26 @@ func (m *AskJobs) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.CompletedOnly = bool(v != 0)
+		case 29:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WholeHet", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.WholeHet = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -18,6 +18,14 @@ func (t *teller) fact(i int, f *events.Fact) {
 		l.What = fmt.Sprintf("job %s is in the queue of %s for %s, priority %d", l.Label, a.GetSpec().GetPartition(), a.GetOwner().GetUser(), a.Priority)
 	case *events.Fact_Judged:
 		t.judged(i, f.Judged)
+	case *events.Fact_PlacedTogether:
+		parts := f.PlacedTogether.GetParts()
+		if len(parts) == 0 {
+			parts = []*events.Placed{{}}
+		}
+		for _, p := range parts {
+			t.fact(i, &events.Fact{Kind: &events.Fact_Placed{Placed: p}})
+		}
 	case *events.Fact_Placed:
 		p := f.Placed
 		what := fmt.Sprintf("run %d gets %s", p.Run, share(p.Allocation))

@@ -69,6 +69,9 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_Admitted{Admitted: &events.Admitted{Intent: ref, Job: 7, Spec: &events.JobSpec{Partition: "gpu", Array: &events.ArraySpec{Tasks: events.WordsOf(1, 2, 3)}}, Owner: &events.Owner{User: "alice"}, Priority: 12, Hold: events.HoldKind_HELD_USER}}},
 		{Kind: &events.Fact_Judged{Judged: &events.Judged{Intent: ref, Code: events.Code_INVALID_PARTITION, Text: "there is no partition gpux"}}},
 		{Kind: &events.Fact_Judged{Judged: &events.Judged{Intent: ref, Touched: 1, Verdicts: []*events.Verdict{{Job: 9, Code: events.Code_ACCESS_DENIED, Text: "not yours"}, {Name: "n9", Code: events.Code_INVALID_NODE}}}}},
+		{Kind: &events.Fact_PlacedTogether{PlacedTogether: &events.PlacedTogether{Parts: []*events.Placed{
+			{Job: 7, Run: 1, Allocation: allocation, LimitS: 60, Partition: "gpu"}, {Job: 8, Run: 1, Allocation: allocation, LimitS: 60, Partition: "cpu"},
+		}}}},
 		{Kind: &events.Fact_Placed{Placed: &events.Placed{Job: 7, Task: 2, HasTask: true, Run: 1, Allocation: allocation, LimitS: events.Unlimited, Backfilled: true, Partition: "gpu"}}},
 		{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: 9, Run: 1, Cause: events.StopCause_STOP_CANCEL, ByUid: 2001, KillAfterS: 30}}},
 		{Kind: &events.Fact_Stopping{Stopping: &events.Stopping{Job: 9, Run: 1, Cause: events.StopCause_STOP_TIME_LIMIT, KillAfterS: 30, Text: "limit of 60 s"}}},

@@ -156,7 +156,6 @@ func TestRefusals(t *testing.T) {
 		{"long name", 1000, &events.JobSpec{Name: long}, events.Code_MALFORMED, "the job name is"},
 		{"NUL", 1000, &events.JobSpec{WorkDir: "/a\x00b"}, events.Code_MALFORMED, "NUL"},
 		{"many arguments", 1000, &events.JobSpec{Args: make([][]byte, MaxArgs+1)}, events.Code_MALFORMED, "arguments"},
-		{"no kill", 1000, &events.JobSpec{NoKill: true}, events.Code_UNSUPPORTED, "--no-kill"},
 		{"least time", 1000, &events.JobSpec{TimeMinS: 1200, TimeLimitS: 600}, events.Code_INVALID_TIME_LIMIT, "least time of 20 minutes"},
 		{"interactive array", 1000, &events.JobSpec{Interactive: true, Array: &events.ArraySpec{Tasks: []uint64{1}}}, events.Code_INVALID_ARRAY, "interactive"},
 	} {

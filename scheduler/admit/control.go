@@ -57,6 +57,9 @@ func (d *Desk) parts(t *events.Target) []part {
 	a := d.r.Array(t.Job)
 	if a == nil {
 		j := d.r.Job(t.Job)
+		if t.HasComponent || j.Leads() {
+			return d.components(t)
+		}
 		if j == nil || t.HasTasks && !(j.HasTask && events.Words(t.Tasks).Has(j.ArrayTask)) {
 			return nil
 		}
@@ -79,6 +82,21 @@ func (d *Desk) parts(t *events.Target) []part {
 		}
 		return true
 	})
+	return out
+}
+
+// components resolves a target that is a heterogeneous job, or a component of one.
+func (d *Desk) components(t *events.Target) []part {
+	leader := d.r.Job(t.Job)
+	if !leader.Leads() || t.HasTasks {
+		return nil
+	}
+	var out []part
+	for _, j := range projections.Components(d.r, leader.HetId, leader.HetSize) {
+		if !t.HasComponent || t.Component == j.HetOffset {
+			out = append(out, part{job: j})
+		}
+	}
 	return out
 }
 
@@ -131,7 +149,18 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 	}
 	if len(m.Targets) > 0 {
 		for _, t := range m.Targets {
-			a.each([]*events.Target{t}, true, func(p part) { one(p, t) })
+			whole := t.HasComponent && t.Component == 0
+			if whole { // the first component is the job: without its script there is nothing
+				t = &events.Target{Job: t.Job, Step: t.Step, HasStep: t.HasStep}
+			}
+			whole = whole || d.r.Job(t.Job).Leads() && !t.HasComponent
+			a.each([]*events.Target{t}, true, func(p part) {
+				if p.job.HetOffset > 0 && p.job.Waits() && !whole && m.Signal == 0 {
+					a.fail(p.job.Id, refuse(events.Code_NOT_WHOLE_HET_JOB, "job %d+%d waits with the rest of job %d; cancel that", p.job.HetId, p.job.HetOffset, p.job.HetId))
+					return
+				}
+				one(p, t)
+			})
 		}
 		return a.done()
 	}
@@ -148,6 +177,14 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 	ownOnly := len(m.Filter.Users) == 0 && !d.admin()
 	for _, j := range jobs {
 		switch {
+		case d.mayControl(j) && j.HetOffset > 0 && j.Waits():
+			// It goes when the job goes that it is of.
+		case d.mayControl(j) && j.Leads():
+			for _, c := range projections.Components(d.r, j.HetId, j.HetSize) {
+				if !c.Over() {
+					a.cancel(part{job: c}, m, nil)
+				}
+			}
 		case d.mayControl(j):
 			a.cancel(part{job: j}, m, nil)
 		case !ownOnly:
@@ -358,8 +395,17 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 	}
 	for _, t := range m.Targets {
 		parts := d.parts(t)
-		if len(parts) == 0 {
+		if len(parts) == 0 || t.HasComponent {
 			a.fail(t.Job, refuse(events.Code_UNKNOWN_JOB, "there is no job %d", t.Job))
+			continue
+		}
+		if j := parts[0].job; j.HetOffset > 0 {
+			a.fail(j.Id, refuse(events.Code_NOT_HET_JOB_LEADER, "job %d is component %d of job %d; requeue that", j.Id, j.HetOffset, j.HetId))
+			continue
+		}
+		if j := parts[0].job; j.HetId != 0 && len(parts) < int(j.HetSize) {
+			a.fail(j.Id, refuse(events.Code_BAD_STATE, "some components of job %d ended so long ago that they cannot be run again; submit it again", j.Id))
+			continue
 		}
 		for _, p := range parts {
 			if !d.mayControl(p.job) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/events"
+	"stint/events/hostlist"
 	"stint/projections"
 	"stint/scheduler/place"
 	"stint/scheduler/rank"
@@ -25,29 +26,81 @@ func (d *Desk) submit(m *events.Submit) []*events.Fact {
 	if len(m.Components) == 0 {
 		return d.refused(refuse(events.Code_MALFORMED, "the submission holds no job"))
 	}
-	if len(m.Components) > 1 {
-		return d.refused(refuse(events.Code_UNSUPPORTED, "heterogeneous jobs are not supported; submit the %d parts as jobs of their own", len(m.Components)))
+	if int(d.item.Intent.Ids) != len(m.Components) {
+		return d.refused(refuse(events.Code_MALFORMED, "the submission of %d components takes %d ids", len(m.Components), d.item.Intent.Ids))
 	}
-	if d.item.Intent.Ids != 1 {
-		return d.refused(refuse(events.Code_MALFORMED, "the submission of one job takes %d ids", d.item.Intent.Ids))
+	specs := make([]*events.JobSpec, len(m.Components))
+	for i := range specs {
+		specs[i] = m.Components[i].CloneVT()
 	}
-	spec := m.Components[0].CloneVT()
-	if r := d.complete(spec); r != nil {
+	if r := d.apart(specs); r != nil {
 		return d.refused(r)
 	}
-	a := &events.Admitted{
-		Intent: d.ref(), Job: d.item.FirstId, Spec: spec,
-		Owner: &events.Owner{Uid: d.who.Uid, Gid: d.who.Gid, User: d.who.User, Group: d.who.Group, Groups: d.who.Groups},
+	var facts []*events.Fact
+	for i, spec := range specs {
+		id := d.item.FirstId + uint32(i)
+		if d.r.Job(id) != nil {
+			continue // a leader before this one was deposed in the midst of it
+		}
+		if r := d.complete(spec, len(specs)); r != nil {
+			return d.refused(r)
+		}
+		a := &events.Admitted{
+			Intent: d.ref(), Job: id, Spec: spec, Component: uint32(i),
+			Owner: &events.Owner{Uid: d.who.Uid, Gid: d.who.Gid, User: d.who.User, Group: d.who.Group, Groups: d.who.Groups},
+		}
+		switch {
+		case spec.Hold:
+			a.Hold = events.HoldKind_HELD_USER
+		case spec.HasPriority && spec.Priority == 0:
+			a.Hold = events.HoldKind_HELD_ADMIN
+		default:
+			a.Priority = priorityOf(id, spec)
+		}
+		facts = append(facts, &events.Fact{Kind: &events.Fact_Admitted{Admitted: a}})
 	}
-	switch {
-	case spec.Hold:
-		a.Hold = events.HoldKind_HELD_USER
-	case spec.HasPriority && spec.Priority == 0:
-		a.Hold = events.HoldKind_HELD_ADMIN
-	default:
-		a.Priority = priorityOf(d.item.FirstId, spec)
+	return facts
+}
+
+// apart prepares the components of a heterogeneous job: none is an array, and none gets a node that another names.
+func (d *Desk) apart(specs []*events.JobSpec) *refusal {
+	if len(specs) == 1 {
+		return nil
 	}
-	return []*events.Fact{{Kind: &events.Fact_Admitted{Admitted: a}}}
+	named := make([][]string, len(specs))
+	for i, s := range specs {
+		if s.Array != nil {
+			return refuse(events.Code_INVALID_ARRAY, "component %d is an array; a heterogeneous job is none, and has none", i)
+		}
+		if r := d.sizes(s); r != nil {
+			return r
+		}
+		var err error
+		if named[i], err = hostlist.Expand(s.NodeList, hostlist.MaxHosts); err != nil {
+			return refuse(events.Code_INVALID_NODE, "the nodes of component %d: %s", i, err)
+		}
+	}
+	for i, s := range specs {
+		exclude, err := hostlist.Expand(s.Exclude, hostlist.MaxHosts)
+		if err != nil {
+			return refuse(events.Code_INVALID_NODE, "the nodes that component %d excludes: %s", i, err)
+		}
+		before := len(exclude)
+		for k := range specs {
+			for _, name := range named[k] {
+				if k != i && slices.Contains(named[i], name) {
+					return refuse(events.Code_NODE_CONFIG_UNAVAILABLE, "components %d and %d both name node %s, and components have nodes of their own", min(i, k), max(i, k), name)
+				}
+				if k != i && !slices.Contains(exclude, name) {
+					exclude = append(exclude, name)
+				}
+			}
+		}
+		if len(exclude) > before {
+			s.Exclude = hostlist.Compress(exclude)
+		}
+	}
+	return nil
 }
 
 // priorityOf is the priority of a job that is not held.
@@ -58,8 +111,8 @@ func priorityOf(id uint32, spec *events.JobSpec) uint32 {
 	return rank.Initial(id, spec.GetNice())
 }
 
-// complete checks a submitted specification and fills in what it leaves out.
-func (d *Desk) complete(spec *events.JobSpec) *refusal {
+// complete checks a submitted specification, of so many that become jobs or do not together, and fills in what it leaves out.
+func (d *Desk) complete(spec *events.JobSpec, together int) *refusal {
 	cfg := d.r.Config()
 	if d.r.ConfigSeq() == 0 {
 		return refuse(events.Code_INVALID_CONFIG, "this cluster has no configuration yet; an administrator has to start it with one")
@@ -68,7 +121,7 @@ func (d *Desk) complete(spec *events.JobSpec) *refusal {
 	if most == 0 {
 		most = defaultMaxJobCount
 	}
-	if n := d.r.Counts().Jobs; n >= most {
+	if n := d.r.Counts().Jobs; n+together > most {
 		return refuse(events.Code_QUEUE_FULL, "the cluster keeps %d jobs, as many as MaxJobCount allows; submit again when some have ended", n)
 	}
 	for _, check := range []func(*events.JobSpec) *refusal{
@@ -124,7 +177,6 @@ func (d *Desk) unsupported(s *events.JobSpec) *refusal {
 	}{
 		{s.Reboot, "rebooting nodes before a job"},
 		{s.BindGres == events.Choice_CHOICE_YES && d.bound(), "GPUs taken together with the cores next to them; leave --gres-flags out"},
-		{s.NoKill, "going on when a node is lost (--no-kill)"},
 		{len(s.TresPerTask) > 0, "TRES per task; use CPUs and GPUs per task"},
 		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},
 	} {

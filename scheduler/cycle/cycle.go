@@ -8,11 +8,11 @@
 //  1. nodes that fell silent are lost, those that came back return;
 //  2. intents are judged, in the order of the log;
 //  3. nodes that could not start what they were given, by their own fault, are drained;
-//     what ran on nodes that are lost or taken down is told to end;
+//     what ran on nodes that are lost or taken down is told to end, and the components of a heterogeneous job with it;
 //  4. runs that all their nodes have reported on end, or go back into the queue (those that a node could not start at once);
 //  5. runs past their time limit or deadline are told to end;
 //  6. jobs that can never start leave the queue;
-//  7. jobs start, by rank, with EASY backfill: of each partition the first job that cannot start gets a reservation, and
+//  7. jobs start (the components of a heterogeneous one all or none), by rank, with EASY backfill: of each partition the first job that cannot start gets a reservation, and
 //     those behind it start if they do not delay it.
 //
 // A job that the code of the last two steps fails on (it panics) is held, and the pass is made again without it: see isolate.
@@ -125,6 +125,7 @@ func (p *pass) decide() {
 	if p.c.ConfigSeq() != 0 {
 		p.drainUnfit()
 		p.stopOnLostNodes()
+		p.endTogether()
 		p.finish()
 		p.limits()
 		p.sweep()
@@ -168,11 +169,11 @@ func (p *pass) observe() {
 	}
 }
 
-// lose declares a node lost: every run there is told that this is why it ends, then the node is lost and its share of the
-// runs is over.
+// lose declares a node lost: every run there is told that this is why it ends, unless it goes on without the node; then the
+// node is lost and its share of the runs is over.
 func (p *pass) lose(n *projections.Node) {
 	for _, id := range n.Jobs {
-		if j := p.c.Job(id); j != nil && j.Live() && j.Stop == nil && (!j.Completing || len(j.Unreported()) > 0) {
+		if j := p.c.Job(id); j != nil && j.Live() && j.Stop == nil && !j.GoesOnWithout(n.Name) && (!j.Completing || len(j.Unreported()) > 0) {
 			p.stop(j, events.StopCause_STOP_NODE_LOST, "node "+n.Name+" is not responding")
 		}
 	}

@@ -19,6 +19,12 @@ func Describe(f *events.Fact, zero int64) string {
 			return ""
 		}
 		return fmt.Sprintf("judged %s", k.Judged.Code)
+	case *events.Fact_PlacedTogether:
+		parts := make([]string, 0, len(k.PlacedTogether.GetParts()))
+		for _, p := range k.PlacedTogether.GetParts() {
+			parts = append(parts, strings.TrimPrefix(Describe(&events.Fact{Kind: &events.Fact_Placed{Placed: p}}, zero), "placed "))
+		}
+		return "placed together " + strings.Join(parts, ", ")
 	case *events.Fact_Placed:
 		p := k.Placed
 		id := fmt.Sprint(p.Job)

@@ -72,8 +72,10 @@ func decideOn(c *projections.Cluster, in Input, suppose []*events.Fact, job uint
 		return p
 	})
 	for _, f := range p.facts {
-		if pl := f.GetPlaced(); pl.GetJob() == job && p.watch.placed == nil {
-			p.watch.placed = pl
+		for _, pl := range events.Placements(f) {
+			if pl.GetJob() == job && p.watch.placed == nil {
+				p.watch.placed = pl
+			}
 		}
 	}
 	return p.watch

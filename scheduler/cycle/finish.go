@@ -17,10 +17,12 @@ func (p *pass) finish() {
 	})
 	for _, j := range over {
 		if j.Stop == nil && lostNode(j) == "" && j.UnfitNode() != nil && j.GetSpec().GetRequeue() == events.Choice_CHOICE_YES {
-			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: p.startAgain(j)}})
+			r := p.startAgain(j)
+			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: r}})
+			p.restOf(j, r)
 			continue
 		}
-		if hold, back := requeues(j); back {
+		if hold, back := p.requeues(j); back {
 			at := j.EndUs
 			if j.Stop != nil {
 				at = j.Stop.AtUs
@@ -28,6 +30,7 @@ func (p *pass) finish() {
 			r := admit.Requeued(j, at, hold, p.now)
 			r.Special, r.ByUid = j.Stop.GetSpecialAfter(), j.Stop.GetByUid()
 			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: r}})
+			p.restOf(j, r)
 			continue
 		}
 		p.say(&events.Fact{Kind: &events.Fact_Ended{Ended: EndOf(j)}})
@@ -35,14 +38,14 @@ func (p *pass) finish() {
 }
 
 // requeues says whether a run that is over sends its job back into the queue, and whether it is held there.
-func requeues(j *projections.Job) (hold, back bool) {
+func (p *pass) requeues(j *projections.Job) (hold, back bool) {
 	switch {
 	case j.Stop != nil && j.Stop.Cause == events.StopCause_STOP_REQUEUE:
 		return j.Stop.HoldAfter, true
 	case j.Stop != nil && j.Stop.Cause != events.StopCause_STOP_NODE_LOST:
 		return false, false
 	case j.Stop != nil || lostNode(j) != "":
-		return false, j.GetSpec().GetRequeue() == events.Choice_CHOICE_YES
+		return false, p.leaderOf(j).GetSpec().GetRequeue() == events.Choice_CHOICE_YES
 	}
 	return false, false
 }

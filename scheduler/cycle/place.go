@@ -88,6 +88,10 @@ const longest = 365 * 24 * 3600 * int64(second)
 // try starts the job of an entry, all that can of an array, or notes why not.
 func (s *placing) try(e *rank.Entry) {
 	w := s.queued[e.Tag]
+	if w.together != nil {
+		s.together(e, w.together)
+		return
+	}
 	j := w.job
 	if s.watch != nil && s.watch.job == j.Id && w.q != nil {
 		s.watch.stands = append(s.watch.stands, s.stands(e, w))

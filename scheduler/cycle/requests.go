@@ -26,6 +26,7 @@ type waiting struct {
 	bare     bool           // the outcome is a reason and nothing else
 	reason   events.Reason
 	pass     uint64
+	together []*waiting // of the first component of a heterogeneous job: all of them, if they may start
 }
 
 // queueCache keeps what is known of waiting jobs from pass to pass, in pages by id, so that a pass over a long queue reads

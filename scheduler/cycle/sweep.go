@@ -12,6 +12,7 @@ import (
 func (p *pass) sweep() {
 	killAll := killsInvalid(p.c.Config())
 	var over []*events.Fact
+	var g *ensemble // the heterogeneous job whose components are gone through
 	cache := &p.mem.queue
 	cache.begin(p.c.Config())
 	basic := p.in.Priority == nil
@@ -22,6 +23,19 @@ func (p *pass) sweep() {
 	p.c.EachPending(func(j *projections.Job) bool {
 		w := cache.of(p.c, j)
 		p.turn = j.Id
+		if j.HetId != 0 {
+			if g != nil && g.id != j.HetId {
+				over = append(over, p.gather(g)...)
+				g = nil
+			}
+			if g == nil {
+				g = &ensemble{id: j.HetId, size: j.HetSize}
+			}
+			if f := p.component(g, w, killAll); f != nil {
+				over = append(over, f)
+			}
+			return true
+		}
 		switch b := p.breakdownOf(j.Id, nil); {
 		case b != nil:
 			over = append(over, p.setAside(w, b))
@@ -77,6 +91,9 @@ func (p *pass) sweep() {
 		}
 		return true
 	})
+	if g != nil {
+		over = append(over, p.gather(g)...)
+	}
 	p.turn = 0
 	cache.end()
 	for _, f := range over {

@@ -130,13 +130,14 @@ func runs(c *projections.Cluster, now int64) *outlook {
 	}
 	for _, f := range facts {
 		switch k := f.GetKind().(type) {
-		case *events.Fact_Placed:
-			p := k.Placed
-			if p.HasTask {
-				o.tasks[p.Job]++
-			}
-			if _, known := o.fates[p.Job]; !known || !p.HasTask {
-				o.fates[p.Job] = Fate{Does: "starts", Nodes: hostlist.Compress(p.Allocation.NodeNames()), StartUs: now}
+		case *events.Fact_Placed, *events.Fact_PlacedTogether:
+			for _, p := range events.Placements(f) {
+				if p.HasTask {
+					o.tasks[p.Job]++
+				}
+				if _, known := o.fates[p.Job]; !known || !p.HasTask {
+					o.fates[p.Job] = Fate{Does: "starts", Nodes: hostlist.Compress(p.Allocation.NodeNames()), StartUs: now}
+				}
 			}
 		case *events.Fact_Stopping:
 			o.fates[k.Stopping.Job] = Fate{Does: "is stopped", Text: k.Stopping.Text}

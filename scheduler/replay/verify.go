@@ -238,11 +238,10 @@ func (v *verifier) placements(c *events.Cycle, verdict projections.Verdict) {
 	}
 	for i, f := range c.Facts {
 		switch {
-		case f.GetPlaced() == nil:
 		case void[i]:
-			v.report.Refused++
+			v.report.Refused += uint64(len(events.Placements(f)))
 		default:
-			v.report.Placed++
+			v.report.Placed += uint64(len(events.Placements(f)))
 		}
 	}
 }

@@ -196,8 +196,10 @@ func (c *controller) nudge(facts []*events.Fact) {
 	}
 	for _, f := range facts {
 		switch {
-		case f.GetPlaced() != nil:
-			tell(f.GetPlaced().Allocation)
+		case f.GetPlaced() != nil, f.GetPlacedTogether() != nil:
+			for _, p := range events.Placements(f) {
+				tell(p.Allocation)
+			}
 		case f.GetStopping() != nil:
 			tell(c.fold.Job(f.GetStopping().Job).GetAllocation())
 		case f.GetSignalled() != nil:

@@ -196,7 +196,7 @@ func (x *executor) find(job, run uint32) *simRun {
 func (x *executor) begin(j *projections.Job) {
 	share, at := j.Allocation.ForNode(x.name)
 	r := &simRun{job: j.Id, run: j.Run, step: mainStep(j), share: share, first: at == 0, began: x.w.now, program: programOf(j.Spec)}
-	if j.Spec.GetInteractive() { // it has no program of its own: it is there until it is told to end
+	if j.Scriptless() { // it has no program of its own: it is there until it is told to end
 		r.first, r.program = false, program{}
 	}
 	x.runs = append(x.runs, r)
@@ -230,7 +230,7 @@ func (x *executor) begin(j *projections.Job) {
 
 // mainStep is the step by which a node has a part in a run: the batch script's, or that of an allocation without one.
 func mainStep(j *projections.Job) uint32 {
-	if j.Spec.GetInteractive() {
+	if j.Scriptless() {
 		return events.StepInteractive
 	}
 	return events.StepBatch

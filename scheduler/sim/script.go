@@ -20,7 +20,7 @@ import (
 //	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time, accounts, tres
 //	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
-//	submit NAME OPTION …   options: see readSpec
+//	submit NAME OPTION … [: NAME OPTION …]   options: see readSpec; components of a heterogeneous job
 //	cancel|hold|release|requeue|suspend|resume TARGET … [user=N] [signal=N]
 //	done ID [exit=N]       whoever holds an allocation without a script is done with it
 //	update TARGET OPTION …
@@ -292,11 +292,21 @@ func (s *Script) configure(args []string) error {
 }
 
 func (s *Script) submit(args []string) error {
-	spec, uid, err := readSpec(args, s.World.now)
-	if err != nil {
-		return err
+	m, uid := &events.Submit{}, uint32(0)
+	for more := true; more; {
+		part := args
+		at := slices.Index(args, ":")
+		if more = at >= 0; more {
+			part, args = args[:at], args[at+1:]
+		}
+		spec, user, err := readSpec(part, s.World.now)
+		if err != nil {
+			return err
+		}
+		m.Components, uid = append(m.Components, spec), user
 	}
-	seq, id := s.World.Intent(author(uid), events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{spec}})
+	spec := m.Components[0]
+	seq, id := s.World.Intent(author(uid), events.Verb_SUBMIT, m)
 	s.World.Advance(max(s.opts.MinDelay, Millisecond))
 	if v := s.World.Fold.VerdictOf(seq, 0); v.GetCode() != events.Code_OK {
 		s.print("%s refused: %s: %s", spec.Name, v.GetCode(), v.GetText())
@@ -306,16 +316,23 @@ func (s *Script) submit(args []string) error {
 	return nil
 }
 
-// targets reads 12, 12_3, 12_[1-4].
+// targets reads 12, 12_3, 12_[1-4], 12+1.
 func targets(words []string) ([]*events.Target, error) {
 	var out []*events.Target
 	for _, w := range words {
 		id, tasks, array := strings.Cut(w, "_")
+		id, component, het := strings.Cut(id, "+")
 		n, err := number(id)
 		if err != nil {
 			return nil, err
 		}
 		t := &events.Target{Job: n}
+		if het {
+			if t.Component, err = number(component); err != nil {
+				return nil, err
+			}
+			t.HasComponent = true
+		}
 		if array {
 			set, err := idset.Parse(tasks, idset.HighestTask)
 			if err != nil {
@@ -461,6 +478,8 @@ func name(j *projections.Job) string {
 	switch {
 	case j.HasTask:
 		return fmt.Sprintf("%d_%d", j.ArrayId, j.ArrayTask)
+	case j.HetId != 0:
+		return fmt.Sprintf("%d+%d", j.HetId, j.HetOffset)
 	case j.Remainder():
 		return fmt.Sprintf("%d_[%s]", j.Id, events.Words(j.Pending))
 	}
@@ -559,6 +578,9 @@ func (s *Script) job(id uint32) {
 	}
 	if j.StartUs != 0 {
 		line += " start " + since(j.StartUs)
+	}
+	if j.ResizedUs != 0 {
+		line += " resized " + since(j.ResizedUs)
 	}
 	if j.EndUs != 0 {
 		line += " end " + since(j.EndUs)

@@ -14,7 +14,7 @@ import (
 //	n= tasks, c= CPUs per task, N= nodes (2, 1-4), t= minutes, tmin=, p= partitions, mem= per node, mempercpu=, memall, pernode= tasks per node
 //	gpus= for the job, gres=gpu:a100:2 per node, gpupertask=, excl, ownuser, w= node list, x= excluded, C= constraint, contiguous
 //	lic= licences, prefer= features, spread, usemin, persocket= tasks per socket
-//	a=0-9%2 array, dep=afterok:1,afterany:2 (or joined by ?), kill, begin=60s, deadline=2h, hold, nice=, priority=, norequeue, user=
+//	a=0-9%2 array, dep=afterok:1,afterany:2 (or joined by ?), kill, begin=60s, deadline=2h, hold, nice=, priority=, norequeue, nokill, user=
 //	run= seconds it runs (0: until told to end), exit= its code, trap= seconds it takes to end, oom, unstartable
 func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
 	if len(words) == 0 {
@@ -136,6 +136,8 @@ func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
 			s.Priority, s.HasPriority = n, true
 		case "alloc":
 			s.Interactive = true
+		case "nokill":
+			s.NoKill = true
 		case "norequeue":
 			s.Requeue = events.Choice_CHOICE_NO
 		case "user":

@@ -171,6 +171,9 @@ func (w *World) Intent(author *events.Author, verb events.Verb, body interface{ 
 	i := &events.Intent{Verb: verb, Nonce: fmt.Appendf(nil, "%08d%08d", w.opts.Seed%100_000_000, w.nonce), Author: author, Body: data}
 	if verb == events.Verb_SUBMIT {
 		i.Ids = 1
+		if s, ok := body.(*events.Submit); ok {
+			i.Ids = uint32(len(s.Components))
+		}
 		id = w.Fold.NextID()
 	}
 	w.lastIntent = encode(&events.IntentBatch{Intents: []*events.Intent{i}})

@@ -43,6 +43,9 @@ func RecordJSON(r *rows.Record, c *AccountContext) any {
 	if j.GetRequeued() {
 		states = append(states, "REQUEUED")
 	}
+	if j.GetResized() {
+		states = append(states, "RESIZING")
+	}
 	array := object{{"job_id", j.GetArrayId()}, {"limits", object{{"max", object{{"running", object{{"tasks", j.GetArrayMaxRunning()}}}}}}}, {"task_id", unset()}, {"task", ""}}
 	if j.GetArrayId() != 0 {
 		if j.GetHasTask() {

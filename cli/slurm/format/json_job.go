@@ -79,7 +79,10 @@ func (j Job) JSON() any {
 	if j.pending() {
 		batch = ""
 	}
-	het := number(j.GetHetId())
+	het, hetIDs := number(j.GetHetId()), ""
+	if j.GetHetId() != 0 {
+		hetIDs = j.hetIDs()
+	}
 	return object{
 		{"account", s.GetAccount()}, {"accrue_time", moment(j.accrue())}, {"admin_comment", s.GetAdminComment()}, {"allocating_node", s.GetSubmitHost()},
 		{"array_job_id", array}, {"array_task_id", task}, {"array_max_tasks", number(maxTasks)}, {"array_task_string", tasks}, {"association_id", j.Association},
@@ -91,7 +94,7 @@ func (j Job) JSON() any {
 		{"derived_exit_code", exitStatus(false, 0, 0)}, {"eligible_time", moment(j.eligible())}, {"end_time", moment(j.end())}, {"excluded_nodes", s.GetExclude()},
 		{"exit_code", exitStatus(false, code, signal)}, {"extra", s.GetExtra()}, {"failed_node", ""}, {"features", s.GetConstraint()},
 		{"federation_origin", ""}, {"federation_siblings_active", ""}, {"federation_siblings_viable", ""}, {"gres_detail", j.gresDetail()},
-		{"group_id", o.GetGid()}, {"group_name", o.GetGroup()}, {"het_job_id", het}, {"het_job_id_set", ""}, {"het_job_offset", number(j.GetHetOffset())},
+		{"group_id", o.GetGid()}, {"group_name", o.GetGroup()}, {"het_job_id", het}, {"het_job_id_set", hetIDs}, {"het_job_offset", number(j.GetHetOffset())},
 		{"job_id", j.GetId()}, {"job_resources", j.resources()}, {"job_size_str", list{}}, {"job_state", states}, {"last_sched_evaluation", moment(j.evaluated())},
 		{"licenses", s.GetLicenses()}, {"mail_type", mail}, {"mail_user", s.GetMailUser()}, {"max_cpus", number(uint32(0))}, {"max_nodes", number(maxNodes(s))}, {"mcs_label", ""},
 		{"memory_per_tres", perGPU(s.GetMemPerGpuMib())}, {"name", s.GetName()}, {"network", ""}, {"nodes", j.nodes()}, {"nice", s.GetNice()},

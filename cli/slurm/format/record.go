@@ -82,6 +82,9 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		head += fmt.Sprintf(" HetJobId=%d HetJobOffset=%d", j.GetHetId(), j.GetHetOffset())
 	}
 	r.line("%s JobName=%s", head, s.GetName())
+	if j.GetHetId() != 0 {
+		r.line("HetJobIdSet=%s", j.hetIDs())
+	}
 	r.line("UserId=%s(%d) GroupId=%s(%d) MCS_label=N/A", o.GetUser(), o.GetUid(), o.GetGroup(), o.GetGid())
 	account := fmt.Sprintf("Priority=%d Nice=%d Account=%s QOS=%s", j.GetPriority(), s.GetNice(), null(s.GetAccount()), null(s.GetQos()))
 	if s.GetWckey() != "" {
@@ -103,6 +106,9 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	r.line("RunTime=%s TimeLimit=%s TimeMin=%s", Long(j.elapsed()), limitText(j.limit(), Long), timeMin)
 	r.words("SubmitTime=", c.Clock.Time(j.GetSubmitUs(), "Unknown"), " EligibleTime=", c.Clock.Time(j.eligible(), "Unknown"))
 	r.words("AccrueTime=", c.Clock.Time(j.accrue(), "Unknown"))
+	if j.GetResizedUs() != 0 {
+		r.words("ResizeTime=", c.Clock.Time(j.GetResizedUs(), "None"))
+	}
 	r.words("StartTime=", c.Clock.Time(j.start(), "Unknown"), " EndTime=", c.Clock.Time(j.end(), "Unknown"), " Deadline=", c.Clock.Time(s.GetDeadlineUs(), "N/A"))
 	if start := j.start(); start != 0 && !j.pending() {
 		r.line("PreemptEligibleTime=%s PreemptTime=None", c.Clock.Time(start, "None"))

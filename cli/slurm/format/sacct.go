@@ -320,13 +320,18 @@ func (a Account) nodeCount() uint32 {
 }
 
 func (a Account) state() string {
-	if a.Step != nil {
+	j := a.Job
+	switch {
+	case a.Step != nil && j.GetResized() && a.Step.GetEndUs() == j.GetEndUs():
+		return "RESIZING" // it goes on in the next row of its job
+	case a.Step != nil:
 		return a.Step.GetState().Word()
 	}
-	j := a.Job
 	switch {
 	case j.GetRequeued():
 		return "REQUEUED"
+	case j.GetResized():
+		return "RESIZING"
 	case j.GetState() == events.JobState_CANCELLED && j.GetWasCancelled():
 		return fmt.Sprintf("CANCELLED by %d", j.GetCancelledBy())
 	}

@@ -132,10 +132,10 @@ var SqueueFields = Fields[Job]{
 	{'G', "GroupId", "GROUP", func(j Job) string { return u32(j.GetOwner().GetGid()) }, func(j Job) int64 { return int64(j.GetOwner().GetGid()) }},
 	{'g', "GroupName", "GROUP", func(j Job) string { return j.GetOwner().GetGroup() }, nil},
 	{0, "HetJobId", "HET_JOB_ID", hetID, nil},
-	{0, "HetJobIdSet", "HET_JOB_ID_SET", fixedText[Job]("N/A"), nil},
+	{0, "HetJobIdSet", "HET_JOB_ID_SET", hetSet, nil},
 	{0, "HetJobOffset", "HET_JOB_OFFSET", hetOffset, nil},
 	{0, "PackJobId", "HET_JOB_ID", hetID, nil},
-	{0, "PackJobIdSet", "HET_JOB_ID_SET", fixedText[Job]("N/A"), nil},
+	{0, "PackJobIdSet", "HET_JOB_ID_SET", hetSet, nil},
 	{0, "PackJobOffset", "HET_JOB_OFFSET", hetOffset, nil},
 	{'i', "JobArrayId", "JOBID", Job.Label, idOrder},
 	{'A', "JobId", "JOBID", func(j Job) string { return u32(j.GetId()) }, func(j Job) int64 { return int64(j.GetId()) }},
@@ -258,6 +258,18 @@ func hetID(j Job) string {
 		return "N/A"
 	}
 	return u32(j.GetHetId())
+}
+
+func hetSet(j Job) string {
+	if j.GetHetId() == 0 {
+		return "N/A"
+	}
+	return j.hetIDs()
+}
+
+// hetIDs are the ids of the components of its heterogeneous job: `8-10`.
+func (j Job) hetIDs() string {
+	return fmt.Sprintf("%d-%d", j.GetHetId(), j.GetHetId()+max(j.GetHetSize(), 1)-1)
 }
 
 func hetOffset(j Job) string {
