@@ -48,11 +48,18 @@ func (p *spool) give(dir string) error {
 	return nil
 }
 
-// open makes the spool, and empties it of all but the folders in use.
+// open makes the spool, and empties it of all but the folders in use. Those count even if they are not there: a step that was
+// written down and killed before its folder was made gives the number back when it is cleared away, and nobody else may have
+// got it meanwhile, or would get it once more.
 func (p *spool) open(used map[string]bool) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return fmt.Errorf("opening the spool of scripts: %w", err)
+	}
+	for dir := range used {
+		if n, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			p.next = max(p.next, n)
+		}
 	}
 	for _, e := range entries {
 		dir := filepath.Join(p.dir, e.Name())
