@@ -349,14 +349,19 @@ func (u *upper) settle(ctx context.Context, patience time.Duration) (string, err
 // errRefused: the configuration is not one that the cluster can take over; trying again changes nothing.
 var errRefused = errors.New("the configuration was refused")
 
-// configure has the configuration taken over into the log if it is another there. Running `stint up` is the order to.
+// configure has the configuration taken over into the log if it is another than was taken over last. Running `stint up` is the
+// order to. What administrators changed with scontrol since holds until the file says otherwise, or is read again.
 func (u *upper) configure(conn *wire.Conn) error {
 	a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
 	if err != nil {
 		return err
 	}
 	got := a.GetConfig()
-	if got.GetSeq() != 0 && got.GetConfig().EqualVT(u.config) {
+	last := got.GetConfig()
+	if got.GetGiven() != nil {
+		last = got.GetGiven()
+	}
+	if got.GetSeq() != 0 && last.EqualVT(u.config) {
 		return nil
 	}
 	body, err := u.config.MarshalVT()

@@ -40,9 +40,11 @@ func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 		}
 		answer.What = &Answer_Nodes{a}
 	case *Ask_Config:
-		answer.What = &Answer_Config{&AnswerConfig{
-			Config: r.Config(), Seq: r.ConfigSeq(), BootUs: r.Term().BegunUs, Controller: r.Term().Controller, NextId: r.NextID(),
-		}}
+		a := &AnswerConfig{Config: r.Config(), Seq: r.ConfigSeq(), BootUs: r.Term().BegunUs, Controller: r.Term().Controller, NextId: r.NextID()}
+		if r.Given() != r.Config() {
+			a.Given = r.Given()
+		}
+		answer.What = &Answer_Config{a}
 	case *Ask_Verdicts:
 		a, err := replyVerdicts(r, q.Verdicts)
 		if err != nil {

@@ -62,6 +62,7 @@ func New() *Cluster {
 	c.nextID = 1
 	c.term = &TermState{}
 	c.config = &events.Config{}
+	c.given = c.config
 	c.policy = newPolicy()
 	c.layout = &layout{index: map[string]uint32{}, byName: map[string]*partition{}}
 	c.waiting = map[intentKey]*InboxItem{}

@@ -47,7 +47,7 @@ func (c *Cluster) configured(f *events.Configured) string {
 	member := next.membership(config)
 	c.policy = c.policy.Began(config.GetCluster(), c.now)
 	old, oldLayout := c.nodes, c.layout
-	c.config, c.configSeq, c.layout, c.nodes = config, c.seq, next, table[Node]{}
+	c.config, c.given, c.configSeq, c.layout, c.nodes = config, config, c.seq, next, table[Node]{}
 	for i, def := range defs {
 		var before *Node
 		if at, known := oldLayout.index[def.GetNames()]; known {
@@ -82,6 +82,7 @@ func configureNode(before *Node, def *events.NodeDef, now int64) *Node {
 	if before != nil {
 		n = before.copy()
 		n.Def, n.Removed = def, false
+		n.ActiveFeatures, n.HasActive = "", false // chosen among what the old definition had
 	} else {
 		switch strings.ToUpper(def.GetState()) {
 		case "DOWN":

@@ -56,6 +56,7 @@ func (j *Job) copy() *Job {
 		HetSize:          j.HetSize,
 		ResizedUs:        j.ResizedUs,
 		Resizes:          j.Resizes,
+		Lent:             j.Lent,
 	}
 }
 
@@ -98,7 +99,7 @@ func (j *Node) copy() *Node {
 		HasActive:       j.HasActive,
 		InstanceId:      j.InstanceId,
 		InstanceType:    j.InstanceType,
-		Configured:      j.Configured,
+		Doubled:         j.Doubled,
 	}
 }
 

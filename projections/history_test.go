@@ -88,6 +88,8 @@ func audit(c *Cluster) error {
 		mem  uint64
 		gres map[string]events.Words
 		jobs []uint32
+
+		doubled bool
 	}
 	used := map[string]*use{}
 	counts := Counts{}
@@ -153,10 +155,12 @@ func audit(c *Cluster) error {
 				u = &use{gres: map[string]events.Words{}}
 				used[name] = u
 			}
-			if u.cpus.Intersects(share.Cpus) {
-				fail("job %d shares CPUs of %s with another", j.Id, name)
+			if !j.Lent {
+				if u.cpus.Intersects(share.Cpus) {
+					u.doubled = true
+				}
+				u.cpus = u.cpus.Or(share.Cpus)
 			}
-			u.cpus = u.cpus.Or(share.Cpus)
 			u.mem += share.MemoryMib
 			u.jobs = append(u.jobs, j.Id)
 			for _, g := range share.Gres {
@@ -180,6 +184,9 @@ func audit(c *Cluster) error {
 		delete(used, n.Name)
 		if !u.cpus.Equal(n.CpusUsed) || u.mem != n.MemoryUsedMib || !slices.Equal(u.jobs, n.Jobs) {
 			fail("node %s has CPUs %s, %d MiB, jobs %v in use, and says %s, %d, %v", n.Name, u.cpus, u.mem, u.jobs, events.Words(n.CpusUsed), n.MemoryUsedMib, n.Jobs)
+		}
+		if u.doubled != n.Doubled {
+			fail("node %s: two jobs hold the same CPUs: %v, and it says %v", n.Name, u.doubled, n.Doubled)
 		}
 		for _, g := range n.Gres {
 			if !u.gres[g.Name+":"+g.Type].Equal(g.Used) {

@@ -317,7 +317,13 @@ func (c *Cluster) vacate(name string, share *events.NodeShare, id uint32) {
 		return
 	}
 	next := n.copy()
-	next.CpusUsed = events.Words(n.CpusUsed).AndNot(share.GetCpus())
+	switch j := c.jobs.get(id); {
+	case j.GetLent():
+	case n.Doubled:
+		next.CpusUsed, next.Doubled = c.cpusHeld(n, id)
+	default:
+		next.CpusUsed = events.Words(n.CpusUsed).AndNot(share.GetCpus())
+	}
 	next.MemoryUsedMib -= min(n.MemoryUsedMib, share.GetMemoryMib())
 	next.BusyUs = c.now
 	next.Gres = regres(n.Gres, share.GetGres(), events.Words.AndNot)

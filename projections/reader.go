@@ -16,6 +16,7 @@ type Reader interface {
 	NextID() uint32         // the id that the next submission takes
 	Term() *TermState       // never nil; an empty nonce before the first term
 	Config() *events.Config // never nil; empty before the first configuration, see ConfigSeq
+	Given() *events.Config  // the configuration last taken over: Config without what administrators changed since
 	Policy() *Policy        // never nil: accounts, users, QoS and their limits
 	ConfigSeq() uint64      // where the configuration was taken over; 0: none yet
 
@@ -63,7 +64,7 @@ type state struct {
 	nextID                   uint32
 	leaving                  int // finished jobs that are still hot
 	term                     *TermState
-	config                   *events.Config
+	config, given            *events.Config // the same one unless partitions or settings were changed
 	policy                   *Policy
 	layout                   *layout
 
@@ -94,6 +95,7 @@ func (s *state) Messages() uint64       { return s.messages }
 func (s *state) NextID() uint32         { return s.nextID }
 func (s *state) Term() *TermState       { return s.term }
 func (s *state) Config() *events.Config { return s.config }
+func (s *state) Given() *events.Config  { return s.given }
 func (s *state) Policy() *Policy        { return s.policy }
 func (s *state) ConfigSeq() uint64      { return s.configSeq }
 

@@ -135,8 +135,11 @@ func (c *Cluster) suspended(f *events.Suspended) string {
 		return voidState
 	}
 	next := j.copy()
-	next.State, next.SuspendedUs = events.JobState_SUSPENDED, c.now
+	next.State, next.SuspendedUs, next.Lent = events.JobState_SUSPENDED, c.now, true
 	c.putJob(j, next)
+	for _, name := range j.Unreported() {
+		c.lend(name)
+	}
 	return ""
 }
 
@@ -149,9 +152,12 @@ func (c *Cluster) resumed(f *events.Resumed) string {
 		return voidState
 	}
 	next := j.copy()
-	next.State, next.SuspendedUs = events.JobState_RUNNING, 0
+	next.State, next.SuspendedUs, next.Lent = events.JobState_RUNNING, 0, false
 	next.SuspendedTotalUs += max(0, c.now-j.SuspendedUs)
 	c.putJob(j, next)
+	for _, name := range j.Unreported() {
+		c.takeBack(name, next)
+	}
 	return ""
 }
 
@@ -269,7 +275,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	if next.Reason == events.Reason_NONE {
 		next.Reason = holdReason(f.GetHold())
 	}
-	next.Allocation, next.Nodes, next.Stop, next.Signals, next.Backfilled = nil, nil, nil, nil, false
+	next.Allocation, next.Nodes, next.Stop, next.Signals, next.Backfilled, next.Lent = nil, nil, nil, nil, false, false
 	next.StartUs, next.EndUs, next.FinishedUs, next.EligibleUs = 0, 0, 0, 0
 	next.ExitCode, next.ExitSignal, next.EndCause = 0, 0, 0
 	next.SuspendedUs, next.SuspendedTotalUs, next.WasCancelled, next.CancelledBy = 0, 0, false, 0

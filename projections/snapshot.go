@@ -7,7 +7,7 @@ import (
 
 // foldVersion is the version of what a snapshot holds and how it is read; one of another version is not loaded, since
 // folding the log again gives the same.
-const foldVersion = 3
+const foldVersion = 4
 
 // Snapshot is everything the fold knows, in an order that is a function of the state alone. It shares its records with the
 // state, which never changes them: taking it costs a pointer a record, and it may be encoded and hashed by another
@@ -18,6 +18,9 @@ func (c *Cluster) Snapshot() *Snapshot {
 		FoldRules: foldVersion, Inbox: c.inbox[:len(c.inbox):len(c.inbox)], Shares: c.shares,
 		Finished: append([]*FinishedRef(nil), c.over...), Nonces: append([]*NonceRef(nil), c.tellings...),
 		Voids: append([]*VoidCount(nil), c.voids...), Policy: c.policy.State(),
+	}
+	if c.given != c.config {
+		s.Given = c.given
 	}
 	c.nodes.each(func(_ uint32, n *Node) bool { s.Nodes = append(s.Nodes, n); return true })
 	s.Jobs = make([]*Job, 0, c.jobs.n)
@@ -61,6 +64,9 @@ func Load(s *Snapshot) (*Cluster, error) {
 	}
 	if s.GetConfig() != nil {
 		c.config = s.GetConfig()
+	}
+	if c.given = c.config; s.GetGiven() != nil {
+		c.given = s.GetGiven()
 	}
 	c.shares, c.voids, c.over, c.inbox = s.GetShares(), s.GetVoids(), s.GetFinished(), s.GetInbox()
 	policy, err := LoadPolicy(s.GetPolicy())

@@ -124,6 +124,7 @@ type Job struct {
 	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
 	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
 	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
+	Lent             bool                   `protobuf:"varint,61,opt,name=lent,proto3" json:"lent,omitempty"`                                       // it was suspended, and others may have its CPUs until it is resumed; all else it keeps
 	SpecialExit      bool                   `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`      // requeued in held state as a special exit
 	HetSize          uint32                 `protobuf:"varint,63,opt,name=het_size,json=hetSize,proto3" json:"het_size,omitempty"`                  // number of components of the heterogeneous job; their ids follow each other from het_id on
 	ResizedUs        int64                  `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
@@ -483,6 +484,13 @@ func (x *Job) GetLicensesAlloc() string {
 		return x.LicensesAlloc
 	}
 	return ""
+}
+
+func (x *Job) GetLent() bool {
+	if x != nil {
+		return x.Lent
+	}
+	return false
 }
 
 func (x *Job) GetSpecialExit() bool {
@@ -1105,7 +1113,7 @@ type Node struct {
 	HasActive       bool                   `protobuf:"varint,34,opt,name=has_active,json=hasActive,proto3" json:"has_active,omitempty"`
 	InstanceId      string                 `protobuf:"bytes,35,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	InstanceType    string                 `protobuf:"bytes,36,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
-	Configured      *events.NodeDef        `protobuf:"bytes,37,opt,name=configured,proto3" json:"configured,omitempty"` // its definition as configured, if an administrator changed it since
+	Doubled         bool                   `protobuf:"varint,39,opt,name=doubled,proto3" json:"doubled,omitempty"` // some CPUs are two jobs' at once: one was suspended, and resumed while the other ran
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1399,11 +1407,11 @@ func (x *Node) GetInstanceType() string {
 	return ""
 }
 
-func (x *Node) GetConfigured() *events.NodeDef {
+func (x *Node) GetDoubled() bool {
 	if x != nil {
-		return x.Configured
+		return x.Doubled
 	}
-	return nil
+	return false
 }
 
 type NodeGres struct {
@@ -2819,6 +2827,7 @@ type Snapshot struct {
 	NextPriority  uint32                 `protobuf:"varint,17,opt,name=next_priority,json=nextPriority,proto3" json:"next_priority,omitempty"`
 	Verdicts      []*IntentVerdict       `protobuf:"bytes,18,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	Policy        *PolicyState           `protobuf:"bytes,19,opt,name=policy,proto3" json:"policy,omitempty"`
+	Given         *events.Config         `protobuf:"bytes,20,opt,name=given,proto3" json:"given,omitempty"` // the configuration last taken over; absent: the one in force, since nobody changed it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2986,6 +2995,13 @@ func (x *Snapshot) GetPolicy() *PolicyState {
 	return nil
 }
 
+func (x *Snapshot) GetGiven() *events.Config {
+	if x != nil {
+		return x.Given
+	}
+	return nil
+}
+
 type VoidCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
@@ -3050,7 +3066,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x80\x0e\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x94\x0e\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3112,7 +3128,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1d\n" +
 	"\n" +
 	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12%\n" +
-	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12!\n" +
+	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12\x12\n" +
+	"\x04lent\x18= \x01(\bR\x04lent\x12!\n" +
 	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12\x19\n" +
 	"\bhet_size\x18? \x01(\rR\ahetSize\x12\x1d\n" +
 	"\n" +
@@ -3175,7 +3192,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\rR\x04task\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12,\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x14\n" +
-	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xf8\b\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xe1\b\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12'\n" +
@@ -3220,10 +3237,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"has_active\x18\" \x01(\bR\thasActive\x12\x1f\n" +
 	"\vinstance_id\x18# \x01(\tR\n" +
 	"instanceId\x12#\n" +
-	"\rinstance_type\x18$ \x01(\tR\finstanceType\x125\n" +
-	"\n" +
-	"configured\x18% \x01(\v2\x15.stint.events.NodeDefR\n" +
-	"configured\"\\\n" +
+	"\rinstance_type\x18$ \x01(\tR\finstanceType\x12\x18\n" +
+	"\adoubled\x18' \x01(\bR\adoubledJ\x04\b%\x10&\"\\\n" +
 	"\bNodeGres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -3363,7 +3378,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x19\n" +
-	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\xb8\x06\n" +
+	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\xe4\x06\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x17\n" +
@@ -3386,7 +3401,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\bmessages\x18\x10 \x01(\x04R\bmessages\x12#\n" +
 	"\rnext_priority\x18\x11 \x01(\rR\fnextPriority\x12<\n" +
 	"\bverdicts\x18\x12 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\x126\n" +
-	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\"N\n" +
+	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x12*\n" +
+	"\x05given\x18\x14 \x01(\v2\x14.stint.events.ConfigR\x05given\"N\n" +
 	"\tVoidCount\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x19\n" +
@@ -3482,33 +3498,33 @@ var file_projections_state_proto_depIdxs = []int32{
 	37, // 19: stint.projections.Node.inventory:type_name -> stint.events.Inventory
 	9,  // 20: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
 	38, // 21: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
-	36, // 22: stint.projections.Node.configured:type_name -> stint.events.NodeDef
-	39, // 23: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
-	12, // 24: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
-	40, // 25: stint.projections.Association.limits:type_name -> stint.events.LimitValue
-	40, // 26: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
-	16, // 27: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
-	10, // 28: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
-	11, // 29: stint.projections.PolicyState.users:type_name -> stint.projections.User
-	13, // 30: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
-	14, // 31: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
-	15, // 32: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
-	17, // 33: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
-	41, // 34: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	42, // 35: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	43, // 36: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	21, // 37: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	44, // 38: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	8,  // 39: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 40: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	6,  // 41: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	19, // 42: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	22, // 43: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	23, // 44: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	45, // 45: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	25, // 46: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	20, // 47: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	18, // 48: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
+	39, // 22: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
+	12, // 23: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
+	40, // 24: stint.projections.Association.limits:type_name -> stint.events.LimitValue
+	40, // 25: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
+	16, // 26: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
+	10, // 27: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
+	11, // 28: stint.projections.PolicyState.users:type_name -> stint.projections.User
+	13, // 29: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
+	14, // 30: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
+	15, // 31: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
+	17, // 32: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
+	41, // 33: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
+	42, // 34: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
+	43, // 35: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
+	21, // 36: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
+	44, // 37: stint.projections.Snapshot.config:type_name -> stint.events.Config
+	8,  // 38: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
+	1,  // 39: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
+	6,  // 40: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
+	19, // 41: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
+	22, // 42: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
+	23, // 43: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
+	45, // 44: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
+	25, // 45: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
+	20, // 46: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
+	18, // 47: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
+	44, // 48: stint.projections.Snapshot.given:type_name -> stint.events.Config
 	49, // [49:49] is the sub-list for method output_type
 	49, // [49:49] is the sub-list for method input_type
 	49, // [49:49] is the sub-list for extension type_name

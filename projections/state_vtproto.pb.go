@@ -67,6 +67,7 @@ func (m *Job) CloneVT() *Job {
 	r.PlacedSeq = m.PlacedSeq
 	r.UnfitRuns = m.UnfitRuns
 	r.LicensesAlloc = m.LicensesAlloc
+	r.Lent = m.Lent
 	r.SpecialExit = m.SpecialExit
 	r.HetSize = m.HetSize
 	r.ResizedUs = m.ResizedUs
@@ -296,7 +297,7 @@ func (m *Node) CloneVT() *Node {
 	r.HasActive = m.HasActive
 	r.InstanceId = m.InstanceId
 	r.InstanceType = m.InstanceType
-	r.Configured = m.Configured.CloneVT()
+	r.Doubled = m.Doubled
 	if rhs := m.Executor; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -805,6 +806,7 @@ func (m *Snapshot) CloneVT() *Snapshot {
 	r.Messages = m.Messages
 	r.NextPriority = m.NextPriority
 	r.Policy = m.Policy.CloneVT()
+	r.Given = m.Given.CloneVT()
 	if rhs := m.Nodes; rhs != nil {
 		tmpContainer := make([]*Node, len(rhs))
 		for k, v := range rhs {
@@ -1094,6 +1096,9 @@ func (this *Job) EqualVT(that *Job) bool {
 		return false
 	}
 	if this.LicensesAlloc != that.LicensesAlloc {
+		return false
+	}
+	if this.Lent != that.Lent {
 		return false
 	}
 	if this.HetSize != that.HetSize {
@@ -1520,10 +1525,10 @@ func (this *Node) EqualVT(that *Node) bool {
 	if this.InstanceType != that.InstanceType {
 		return false
 	}
-	if !this.Configured.EqualVT(that.Configured) {
+	if this.Future != that.Future {
 		return false
 	}
-	if this.Future != that.Future {
+	if this.Doubled != that.Doubled {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2479,6 +2484,9 @@ func (this *Snapshot) EqualVT(that *Snapshot) bool {
 	if !this.Policy.EqualVT(that.Policy) {
 		return false
 	}
+	if !this.Given.EqualVT(that.Given) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2564,6 +2572,18 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x3
 		i--
 		dAtA[i] = 0xf8
+	}
+	if m.Lent {
+		i--
+		if m.Lent {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xe8
 	}
 	if len(m.LicensesAlloc) > 0 {
 		i -= len(m.LicensesAlloc)
@@ -3479,6 +3499,18 @@ func (m *Node) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Doubled {
+		i--
+		if m.Doubled {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xb8
+	}
 	if m.Future {
 		i--
 		if m.Future {
@@ -3490,18 +3522,6 @@ func (m *Node) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x2
 		i--
 		dAtA[i] = 0xb0
-	}
-	if m.Configured != nil {
-		size, err := m.Configured.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
-		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		i--
-		dAtA[i] = 0x2
-		i--
-		dAtA[i] = 0xaa
 	}
 	if len(m.InstanceType) > 0 {
 		i -= len(m.InstanceType)
@@ -5130,6 +5150,18 @@ func (m *Snapshot) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Given != nil {
+		size, err := m.Given.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.Policy != nil {
 		size, err := m.Policy.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -5535,6 +5567,9 @@ func (m *Job) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Lent {
+		n += 3
+	}
 	if m.HetSize != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.HetSize))
 	}
@@ -5891,11 +5926,10 @@ func (m *Node) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.Configured != nil {
-		l = m.Configured.SizeVT()
-		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
-	}
 	if m.Future {
+		n += 3
+	}
+	if m.Doubled {
 		n += 3
 	}
 	n += len(m.unknownFields)
@@ -6549,6 +6583,10 @@ func (m *Snapshot) SizeVT() (n int) {
 	}
 	if m.Policy != nil {
 		l = m.Policy.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Given != nil {
+		l = m.Given.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -7747,6 +7785,26 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 			}
 			m.LicensesAlloc = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 61:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Lent", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Lent = bool(v != 0)
 		case 63:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field HetSize", wireType)
@@ -10173,42 +10231,6 @@ func (m *Node) UnmarshalVT(dAtA []byte) error {
 			}
 			m.InstanceType = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
-		case 37:
-			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Configured", wireType)
-			}
-			var msglen int
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				msglen |= int(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-			if msglen < 0 {
-				return protohelpers.ErrInvalidLength
-			}
-			postIndex := iNdEx + msglen
-			if postIndex < 0 {
-				return protohelpers.ErrInvalidLength
-			}
-			if postIndex > l {
-				return io.ErrUnexpectedEOF
-			}
-			if m.Configured == nil {
-				m.Configured = &events.NodeDef{}
-			}
-			if err := m.Configured.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
-			}
-			iNdEx = postIndex
 		case 38:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Future", wireType)
@@ -10229,6 +10251,26 @@ func (m *Node) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Future = bool(v != 0)
+		case 39:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Doubled", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Doubled = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -14347,6 +14389,42 @@ func (m *Snapshot) UnmarshalVT(dAtA []byte) error {
 				m.Policy = &PolicyState{}
 			}
 			if err := m.Policy.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 20:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Given", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Given == nil {
+				m.Given = &events.Config{}
+			}
+			if err := m.Given.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex

@@ -1455,6 +1455,7 @@ type AnswerConfig struct {
 	BootUs        int64                  `protobuf:"varint,3,opt,name=boot_us,json=bootUs,proto3" json:"boot_us,omitempty"`
 	Controller    string                 `protobuf:"bytes,4,opt,name=controller,proto3" json:"controller,omitempty"`
 	NextId        uint32                 `protobuf:"varint,5,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
+	Given         *events.Config         `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1522,6 +1523,13 @@ func (x *AnswerConfig) GetNextId() uint32 {
 		return x.NextId
 	}
 	return 0
+}
+
+func (x *AnswerConfig) GetGiven() *events.Config {
+	if x != nil {
+		return x.Given
+	}
+	return nil
 }
 
 type AskVerdicts struct {
@@ -3076,7 +3084,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +
 	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\x12\x19\n" +
 	"\bahead_us\x18\x04 \x01(\x12R\aaheadUs\"\v\n" +
-	"\tAskConfig\"\xa0\x01\n" +
+	"\tAskConfig\"\xcc\x01\n" +
 	"\fAnswerConfig\x12,\n" +
 	"\x06config\x18\x01 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -3084,7 +3092,8 @@ const file_projections_view_proto_rawDesc = "" +
 	"\n" +
 	"controller\x18\x04 \x01(\tR\n" +
 	"controller\x12\x17\n" +
-	"\anext_id\x18\x05 \x01(\rR\x06nextId\"N\n" +
+	"\anext_id\x18\x05 \x01(\rR\x06nextId\x12*\n" +
+	"\x05given\x18\x06 \x01(\v2\x14.stint.events.ConfigR\x05given\"N\n" +
 	"\vAskVerdicts\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x14\n" +
@@ -3326,34 +3335,35 @@ var file_projections_view_proto_depIdxs = []int32{
 	45, // 36: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
 	13, // 37: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
 	45, // 38: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	46, // 39: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	43, // 40: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	20, // 41: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	45, // 42: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	40, // 43: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	41, // 44: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	40, // 45: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
-	47, // 46: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	48, // 47: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 48: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 49: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	25, // 50: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	26, // 51: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	28, // 52: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	27, // 53: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	40, // 54: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	41, // 55: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	40, // 56: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 57: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	49, // 58: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	45, // 59: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	35, // 60: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	35, // 61: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	62, // [62:62] is the sub-list for method output_type
-	62, // [62:62] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	45, // 39: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
+	46, // 40: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	43, // 41: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	20, // 42: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	45, // 43: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	40, // 44: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	41, // 45: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	40, // 46: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
+	47, // 47: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	48, // 48: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 49: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 50: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	25, // 51: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	26, // 52: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	28, // 53: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	27, // 54: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	40, // 55: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	41, // 56: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	40, // 57: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 58: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	49, // 59: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	45, // 60: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	35, // 61: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	35, // 62: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_projections_view_proto_init() }

@@ -596,6 +596,7 @@ func (m *AnswerConfig) CloneVT() *AnswerConfig {
 	r.BootUs = m.BootUs
 	r.Controller = m.Controller
 	r.NextId = m.NextId
+	r.Given = m.Given.CloneVT()
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2226,6 +2227,9 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 		return false
 	}
 	if this.NextId != that.NextId {
+		return false
+	}
+	if !this.Given.EqualVT(that.Given) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -4440,6 +4444,16 @@ func (m *AnswerConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Given != nil {
+		size, err := m.Given.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x32
+	}
 	if m.NextId != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextId))
 		i--
@@ -6529,6 +6543,10 @@ func (m *AnswerConfig) SizeVT() (n int) {
 	}
 	if m.NextId != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextId))
+	}
+	if m.Given != nil {
+		l = m.Given.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -10598,6 +10616,42 @@ func (m *AnswerConfig) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 6:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Given", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Given == nil {
+				m.Given = &events.Config{}
+			}
+			if err := m.Given.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -74,12 +74,41 @@ func (p *pass) holdings() {
 		}
 		j.Allocation.Each(func(i int, name string, share *events.NodeShare) bool {
 			if i < len(j.Nodes) && j.Nodes[i].ExitedUs == 0 {
+				if j.Lent {
+					share = without(share, share.Cpus) // they are free already, or another's
+				}
 				p.ends = append(p.ends, place.End{At: min(r.end, p.now+longest), Job: j.Id, Node: name, Share: share})
 			}
 			return true
 		})
 	}
 	place.SortEnds(p.ends)
+	p.untangle()
+}
+
+// untangle has CPUs that are two jobs' at once come free with the later one.
+func (p *pass) untangle() {
+	var later map[string]events.Words
+	for _, n := range p.c.Nodes() {
+		if n.Doubled {
+			if later == nil {
+				later = map[string]events.Words{}
+			}
+			later[n.Name] = nil
+		}
+	}
+	for i := len(p.ends) - 1; i >= 0 && later != nil; i-- {
+		e := &p.ends[i]
+		if kept, doubled := later[e.Node]; doubled {
+			later[e.Node] = kept.Or(e.Share.Cpus)
+			e.Share = without(e.Share, kept)
+		}
+	}
+}
+
+// without is a share but for some CPUs.
+func without(share *events.NodeShare, cpus events.Words) *events.NodeShare {
+	return &events.NodeShare{Cpus: events.Words(share.Cpus).AndNot(cpus), MemoryMib: share.MemoryMib, Gres: share.Gres}
 }
 
 // longest is how long a job without a time limit is taken to run when others are planned behind it: a year.

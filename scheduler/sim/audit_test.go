@@ -57,7 +57,8 @@ func (a *auditor) began(x *executor, r *simRun) {
 	a.started[key] = true
 	memory := r.share.MemoryMib
 	for _, o := range a.live[x.name] {
-		if both := events.Words(o.share.Cpus).And(r.share.Cpus); !both.Empty() {
+		j := a.w.Fold.Job(o.job) // one that was suspended has lent its CPUs
+		if both := events.Words(o.share.Cpus).And(r.share.Cpus); !both.Empty() && j.GetSuspendedUs() == 0 && j.GetSuspendedTotalUs() == 0 {
 			a.w.fail("CPUs %s of %s run jobs %d and %d at once", both, x.name, o.job, r.job)
 		}
 		for _, g := range o.share.Gres {

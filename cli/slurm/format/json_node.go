@@ -27,8 +27,8 @@ func NodeJSON(n *projections.Node, c *NodeContext) any {
 		{"cluster_name", c.Cluster}, {"cores", cores}, {"specialized_cores", d.GetCoreSpec()}, {"cpu_binding", 0}, {"cpu_load", c.Now[n.GetName()].GetLoadHundredths()}, {"free_mem", c.freeNumber(n)}, {"cpus", nodeCPUs(n)},
 		{"effective_cpus", nodeCPUs(n) - int(d.GetCoreSpec())}, {"specialized_cpus", ""},
 		{"energy", object{{"average_watts", 0}, {"base_consumed_energy", 0}, {"consumed_energy", 0}, {"current_watts", unset()}, {"previous_consumed_energy", 0}, {"last_collected", 0}}},
-		{"external_sensors", object{}}, {"extra", ""}, {"power", object{}}, {"features", nodeFeatureList(n)}, {"active_features", nodeFeatureList(n)}, {"gpu_spec", ""},
-		{"gres", gres}, {"gres_drained", "N/A"}, {"gres_used", nodeGresUsed(n)}, {"instance_id", ""}, {"instance_type", ""}, {"last_busy", moment(n.GetBusyUs())}, {"mcs_label", ""},
+		{"external_sensors", object{}}, {"extra", n.GetExtra()}, {"power", object{}}, {"features", nodeFeatureList(n)}, {"active_features", append([]string{}, n.Features()...)}, {"gpu_spec", ""},
+		{"gres", gres}, {"gres_drained", "N/A"}, {"gres_used", nodeGresUsed(n)}, {"instance_id", n.GetInstanceId()}, {"instance_type", n.GetInstanceType()}, {"last_busy", moment(n.GetBusyUs())}, {"mcs_label", ""},
 		{"specialized_memory", d.GetMemSpecMib()}, {"name", n.GetName()}, {"next_state_after_reboot", []string{"INVALID"}}, {"address", nodeAddr(n)}, {"hostname", nodeHost(n)},
 		{"state", strings.Split(StateOf(n).Upper, "+")}, {"operating_system", inv.GetOs()}, {"owner", ""}, {"partitions", append([]string{}, n.GetPartitions()...)}, {"port", port(n)},
 		{"real_memory", nodeMemory(n)}, {"res_cores_per_gpu", 0}, {"comment", n.GetComment()}, {"reason", n.GetReason()}, {"reason_changed_at", moment(n.GetReasonUs())}, {"reason_set_by_user", user},
@@ -133,11 +133,12 @@ func (g Group) JSON(nodes []*projections.Node) any {
 		memory += n.GetMemoryUsedMib()
 	}
 	state, listens, version := []string{}, uint32(0), ""
-	features, gres, gresUsed, comment, reason, at, user := "", "", "", "", "", unset(), ""
+	features, active, gres, gresUsed, comment, extra, reason, at, user := "", "", "", "", "", "", "", unset(), ""
 	if len(g.Nodes) > 0 {
 		n := g.Nodes[0]
 		state, listens = strings.Split(StateOf(n).Upper, "+"), port(n)
-		features, gres, gresUsed, comment = strings.Join(n.GetDef().GetFeatures(), ","), nodeGres(n), nodeGresUsed(n), n.GetComment()
+		features, active = strings.Join(n.GetDef().GetFeatures(), ","), strings.Join(n.Features(), ",")
+		gres, gresUsed, comment, extra = nodeGres(n), nodeGresUsed(n), n.GetComment(), n.GetExtra()
 		if gres == "(null)" {
 			gres = ""
 		}
@@ -169,7 +170,7 @@ func (g Group) JSON(nodes []*projections.Node) any {
 		{"nodes", object{{"allocated", alloc}, {"idle", idle}, {"other", other}, {"total", total}, {"addresses", append([]string{}, addresses...)}, {"hostnames", append([]string{}, hosts...)}, {"nodes", append([]string{}, names...)}}},
 		{"cpus", cpus}, {"sockets", span(socketsOf)}, {"cores", span(coresOf)}, {"threads", span(threadsOf)}, {"disk", span(nodeDisk)}, {"memory", mem},
 		{"weight", span(func(n *projections.Node) uint64 { return uint64(max(n.GetDef().GetWeight(), 1)) })},
-		{"features", object{{"total", features}, {"active", features}}}, {"gres", object{{"total", gres}, {"used", gresUsed}}}, {"cluster", g.Context.Cluster}, {"comment", comment}, {"extra", ""},
+		{"features", object{{"total", features}, {"active", active}}}, {"gres", object{{"total", gres}, {"used", gresUsed}}}, {"cluster", g.Context.Cluster}, {"comment", comment}, {"extra", extra},
 		{"reason", object{{"description", reason}, {"time", at}, {"user", user}}}, {"reservation", ""}, {"partition", partition}, {"version", version},
 	}
 }

@@ -27,7 +27,7 @@ func (s NodeState) Is(word string) bool { return s.names[word] }
 // StateOf reads the state of a node.
 func StateOf(n *projections.Node) NodeState {
 	used, total := events.Words(n.GetCpusUsed()).Count(), nodeCPUs(n)
-	busy := used > 0 || len(n.GetJobs()) > 0
+	busy := used > 0 // a node whose jobs are all suspended is idle
 	var base, compact, long string
 	var order int64
 	switch {

@@ -212,7 +212,7 @@ func (g Group) list() string {
 // nodeCounts are how many nodes are allocated, idle, neither, and all.
 func (g Group) nodeCounts() (alloc, idle, other, total int) {
 	for _, n := range g.Nodes {
-		switch busy := len(n.GetJobs()) > 0 || !events.Words(n.GetCpusUsed()).Empty(); {
+		switch busy := !events.Words(n.GetCpusUsed()).Empty(); {
 		case busy && !n.GetDown():
 			alloc++
 		case usable(n):
@@ -359,7 +359,7 @@ var SinfoFields = Fields[Group]{
 	{'e', "FreeMem", "FREE_MEM", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.FreeMemoryMib) }, (*NodeContext).free), nil},
 	{'O', "CPUsLoad", "CPU_LOAD", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.LoadHundredths) }, (*NodeContext).load), nil},
 	{'f', "Features", "AVAIL_FEATURES", firstNode(nodeFeatures), nil},
-	{'b', "features_act", "ACTIVE_FEATURES", firstNode(nodeFeatures), nil},
+	{'b', "features_act", "ACTIVE_FEATURES", firstNode(activeFeatures), nil},
 	{'G', "Gres", "GRES", firstNode(nodeGres), nil},
 	{0, "GresUsed", "GRES_USED", firstNode(nodeGresUsed), nil},
 	{'E', "Reason", "REASON", firstNode(reasonOf), nil},
