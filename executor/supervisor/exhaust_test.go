@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -56,7 +57,8 @@ func TestOutOfFiles(t *testing.T) {
 func TestOutOfProcesses(t *testing.T) {
 	needRoot(t)
 	r := newRig(t, func(r *rig) {
-		r.as = &syscall.Credential{Uid: 64321, Gid: 64321} // nobody else's, so that only the test's processes count
+		own := uint32(1<<20 + os.Getpid()) // nobody else's, so that only this test's processes count
+		r.as = &syscall.Credential{Uid: own, Gid: own}
 		r.conf.Processes = 160
 	})
 	exhaust(t, r, 160, Failure_OWN_LIMIT)
