@@ -8,10 +8,13 @@ import (
 	"golang.org/x/term"
 )
 
+// logLevel is what of a log is written in this process. --verbose has all written, whatever is said later.
+var logLevel = new(slog.LevelVar)
+
 // logger returns where a daemon writes: one line an event, as key=value, quiet unless something is worth knowing. On a
 // terminal the date is left out.
 func logger(w io.Writer, verbose bool) *slog.Logger {
-	level := slog.LevelInfo
+	var level slog.Leveler = logLevel
 	if verbose {
 		level = slog.LevelDebug
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	Name string       // of this controller, unique in the cluster
 	Dir  string       // where snapshots are kept; "" keeps none
 	Log  *slog.Logger // nil: slog.Default
+	// Level is told how much is to be logged whenever the configuration or an administrator says otherwise; nil: nobody is.
+	Level func(slog.Level)
 
 	Build         string        // version of the program, recorded in the term
 	Lease         time.Duration // how long the lease lasts unrenewed; 0: 3 s
@@ -61,6 +63,7 @@ type Controller struct {
 	snaps    *snapshots
 	watch    *watch
 	report   atomic.Pointer[report]
+	heeded   *events.Config // whose SlurmctldDebug and DebugFlags hold
 	blobs    map[string]int // blob subject → hot jobs that refer to it
 }
 

@@ -93,6 +93,7 @@ func (c *Controller) fold(b bus.Batch) {
 			c.log.Debug("void", "seq", e.Seq, "index", void.Index, "why", void.Why)
 		}
 	}
+	c.heed()
 	c.snaps.maybe(c.state, c.feed.waiting)
 }
 

@@ -76,6 +76,8 @@ func scontrol(args []string, w *World) int {
 		return act(s, w, events.Verb_NOTIFY, func(t []*events.Target) body { return &events.Notify{Targets: t, Text: s.Text} })
 	case "top":
 		return act(s, w, events.Verb_TOP, func(t []*events.Target) body { return &events.Select{Targets: t} })
+	case "setdebug", "setdebugflags":
+		return send(s, w, events.Verb_SET_CONFIG, s.Config)
 	case "cluster":
 		return 0 // whether it is this one has been looked at
 	case "errnumstr":

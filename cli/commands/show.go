@@ -270,6 +270,9 @@ func showNodes(s *slurm.Scontrol, w *World) int {
 		return w.unmet("scontrol", err)
 	}
 	answer := a.GetNodes()
+	if !s.Future && s.Entity == "node" { // what is set aside is not there
+		answer.Nodes = slices.DeleteFunc(answer.Nodes, func(n *projections.Node) bool { return n.GetFuture() })
+	}
 	c := w.nodeContext(answer, false)
 	switch {
 	case s.Entity == "node" && answer.GetNodesPrivate():

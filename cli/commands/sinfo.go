@@ -39,8 +39,9 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 		return w.unmet("sinfo", err)
 	}
 	answer := a.GetNodes()
-	// What is set aside for the future is not there.
-	answer.Nodes = slices.DeleteFunc(answer.Nodes, func(n *projections.Node) bool { return n.GetFuture() })
+	if !q.Future { // what is set aside is not there
+		answer.Nodes = slices.DeleteFunc(answer.Nodes, func(n *projections.Node) bool { return n.GetFuture() })
+	}
 	cluster := answer.GetConfig().GetCluster()
 	if err := w.other(q.Clusters, cluster); err != nil {
 		return w.complain("sinfo", err)

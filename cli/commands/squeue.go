@@ -41,6 +41,9 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		Users: q.Users, Partitions: q.Partitions, Accounts: q.Accounts, Names: q.Names, Nodes: q.Nodes, Qos: q.QOS,
 		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: !q.JSON, Associations: q.JSON || strings.Contains(strings.ToLower(q.Fields), "associd"),
 	}
+	if q.States.Special && len(ask.States) > 0 {
+		ask.States = append(slices.Clone(ask.States), events.JobState_PENDING) // which they are as well
+	}
 	if q.States.Completing {
 		ask.States = nil // shown tells them apart
 	}
@@ -161,6 +164,10 @@ func shown(q *slurm.Squeue, j *projections.Job, hidden map[string]bool, me strin
 			return false
 		}
 	case q.States.Completing && j.GetCompleting():
+	case j.Waits() && j.GetSpecialExit():
+		if !q.States.Special {
+			return false
+		}
 	case !slices.Contains(q.States.States, j.GetState()):
 		return false
 	}

@@ -223,12 +223,15 @@ type States struct {
 	States     []events.JobState
 	Completing bool
 	Requeued   bool
+	Special    bool // requeued as a special exit; PENDING does not mean these
 }
 
 // Any says whether anything was asked for.
-func (s States) Any() bool { return s.All || s.Completing || s.Requeued || len(s.States) > 0 }
+func (s States) Any() bool {
+	return s.All || s.Completing || s.Requeued || s.Special || len(s.States) > 0
+}
 
-// states that are shown in place of the others while they last; none of these but the first occurs here.
+// states that are shown in place of the others while they last; of these the first and SPECIAL_EXIT occur here.
 var passingStates = map[string]string{
 	"CG": "COMPLETING", "CF": "CONFIGURING", "SO": "STAGE_OUT", "RS": "RESIZING", "RQ": "REQUEUED", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
 	"SE": "SPECIAL_EXIT", "ST": "STOPPED", "RV": "REVOKED", "RD": "RESV_DEL_HOLD", "SI": "SIGNALING",
@@ -264,6 +267,7 @@ next:
 			if strings.EqualFold(w, short) || strings.EqualFold(w, long) {
 				out.Completing = out.Completing || short == "CG"
 				out.Requeued = out.Requeued || short == "RQ"
+				out.Special = out.Special || short == "SE"
 				continue next
 			}
 		}

@@ -15,7 +15,7 @@ var ScontrolTable = Table{Command: "scontrol", Usage: "[OPTIONS...] COMMAND [ARG
 	{"clusters", 'M', Required, T1, 0, 0, "SLURM_CLUSTERS", "clusters", "NAME", "on this cluster"},
 	{"details", 'd', None, T1, 0, 0, "", "details", "", "show more about jobs, nodes and steps"},
 	{"federation", 0, None, T2, 0, 0, "SCONTROL_FEDERATION", "local", "", "there is one cluster: the same as --local"},
-	{"future", 'F', None, T2, 0, 0, "SCONTROL_FUTURE", "", "", ""},
+	{"future", 'F', None, T2, 0, 0, "SCONTROL_FUTURE", "future", "", "nodes that are set aside too"},
 	{"help", 'h', None, T1, 0, 0, "", "help", "", "show this help"},
 	{"hide", 0, None, T1, 0, 0, "", "hide", "", "no hidden partitions"},
 	{"json", 0, Optional, T1, 0, 0, "", "json", "v0.0.42", "as JSON, for programs"},
@@ -56,16 +56,18 @@ type Scontrol struct {
 	Number  int64               // errnumstr
 	Job     *events.UpdateJob   // update JobId=…, without its targets where JobNames are given
 	Node    *events.UpdateNode  // update NodeName=…
+	Config  *events.SetConfig   // setdebug, setdebugflags
 
-	All, Hide, OneLine, Quiet bool
-	Details, Verbose          int
-	Clusters                  string
+	All, Hide, OneLine, Quiet, Future bool
+	Details, Verbose                  int
+	Clusters                          string
 }
 
 var scontrolEffects = map[string]func(*Scontrol, Given) error{
 	"json":     asJSON(func(s *Scontrol) (*bool, *string) { return &s.JSON, &s.Print }),
 	"yaml":     asYAML(func(s *Scontrol) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
 	"all":      func(s *Scontrol, g Given) error { s.All, s.Hide = true, false; return nil },
+	"future":   on(func(s *Scontrol) *bool { return &s.Future }),
 	"hide":     func(s *Scontrol, g Given) error { s.All, s.Hide = false, true; return nil },
 	"clusters": word(func(s *Scontrol) *string { return &s.Clusters }),
 	"details":  counter(func(s *Scontrol) *int { return &s.Details }),
@@ -87,7 +89,7 @@ var scontrolVerbs = []struct {
 	{"update", true}, {"ping", true}, {"version", true}, {"completing", true}, {"reconfigure", true}, {"wait_job", true}, {"write", true}, {"help", true},
 	{"abort", false}, {"cancel_reboot", false}, {"cluster", true}, {"create", true}, {"delete", true}, {"errnumstr", true}, {"fsdampeningfactor", false},
 	{"getaddrs", false}, {"getent", false}, {"listjobs", true}, {"listpids", true}, {"liststeps", true}, {"notify", true}, {"pidinfo", true}, {"power", false},
-	{"reboot", false}, {"schedloglevel", false}, {"setdebug", false}, {"setdebugflags", false}, {"shutdown", false}, {"takeover", false}, {"token", false}, {"top", true},
+	{"reboot", false}, {"schedloglevel", false}, {"setdebug", true}, {"setdebugflags", true}, {"shutdown", false}, {"takeover", false}, {"token", false}, {"top", true},
 }
 
 // scontrolMeaningless says why a command has no meaning here.
@@ -116,10 +118,15 @@ var scontrolEntities = []struct {
 // ReadScontrol reads a call of scontrol. The error is a *Failure.
 func ReadScontrol(in Input) (*Scontrol, error) {
 	s := &Scontrol{}
+	var signed []string // what follows setdebugflags begins with a sign, and is no option
+	if at := slices.IndexFunc(in.Args, func(a string) bool { return strings.HasPrefix(strings.ToLower(a), "setdebug") }); at >= 0 {
+		in.Args, signed = in.Args[:at+1], in.Args[at+1:]
+	}
 	rest, print, err := readOptions(&ScontrolTable, in, s, scontrolEffects)
 	if err != nil {
 		return nil, err
 	}
+	rest = append(rest, signed...)
 	if print != "" {
 		return &Scontrol{Print: print}, nil
 	}
@@ -140,7 +147,7 @@ func ReadScontrol(in Input) (*Scontrol, error) {
 		return s, s.update(args, in)
 	case "hold", "uhold", "release", "suspend", "resume", "requeue", "requeuehold", "wait_job":
 		return s, s.select_(args)
-	case "top", "notify", "errnumstr", "create", "delete", "cluster", "listpids", "listjobs", "liststeps", "pidinfo":
+	case "top", "notify", "errnumstr", "create", "delete", "cluster", "listpids", "listjobs", "liststeps", "pidinfo", "setdebug", "setdebugflags":
 		return s, s.more(args)
 	case "write":
 		return s, s.write(args)

@@ -55,6 +55,11 @@ func (s *Scontrol) more(args []string) error {
 		}
 		s.Clusters = strings.Join(args, "")
 		return nil
+	case "setdebug", "setdebugflags":
+		if err := few(1); err != nil {
+			return err
+		}
+		return s.debug(args)
 	case "pidinfo":
 		if len(args) != 1 {
 			return refusal("missing argument for keyword:pidinfo")

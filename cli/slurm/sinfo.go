@@ -14,7 +14,7 @@ var SinfoTable = Table{Command: "sinfo", Usage: "[OPTIONS...]", Options: []Optio
 	{"federation", 0, None, T2, 0, 0, "SINFO_FEDERATION", "local", "", "there is one cluster: the same as --local"},
 	{"format", 'o', Required, T1, 0, 0, "SINFO_FORMAT", "format", "FORMAT", "columns, as %[[.]WIDTH]LETTER with text between"},
 	{"Format", 'O', Required, T1, 0, 0, "", "Format", "FIELDS", "columns by name, as NAME[:[.]WIDTH][SUFFIX],..."},
-	{"future", 'F', None, T2, 2302, 0, "SCONTROL_FUTURE", "", "", ""},
+	{"future", 'F', None, T2, 2302, 0, "SCONTROL_FUTURE", "future", "", "nodes that are set aside too"},
 	{"help", 0, None, T1, 0, 0, "", "help", "", "show this help"},
 	{"helpFormat", 0, None, T3, 0, 0, "", "helpFormat", "", "show the names for --Format"},
 	{"helpformat", 0, None, T3, 0, 0, "", "helpFormat", "", ""},
@@ -53,10 +53,10 @@ type Sinfo struct {
 	Partitions []string
 	States     []string // upper case words of NodeStateNames; empty: all
 
-	All, Hide, Dead, Responding, Exact, Reasons, Long, PerNode, Summarize, NoHeader, NoConvert, HelpFormat, Reservations bool
-	Verbose, Iterate                                                                                                     int
-	Clusters, Sort, Format, Fields                                                                                       string
-	Stray                                                                                                                []string // words that are no options, of which nothing is taken
+	All, Hide, Dead, Responding, Exact, Reasons, Long, PerNode, Summarize, NoHeader, NoConvert, HelpFormat, Reservations, Future bool
+	Verbose, Iterate                                                                                                             int
+	Clusters, Sort, Format, Fields                                                                                               string
+	Stray                                                                                                                        []string // words that are no options, of which nothing is taken
 }
 
 // nodeStateNames are the states of nodes -t knows, with their short forms.
@@ -77,6 +77,7 @@ var sinfoEffects = map[string]func(*Sinfo, Given) error{
 	"json":         asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
 	"yaml":         asYAML(func(s *Sinfo) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
 	"all":          func(s *Sinfo, g Given) error { s.All, s.Hide = true, false; return nil },
+	"future":       on(func(s *Sinfo) *bool { return &s.Future }),
 	"hide":         func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
 	"clusters":     word(func(s *Sinfo) *string { return &s.Clusters }),
 	"dead":         on(func(s *Sinfo) *bool { return &s.Dead }),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"stint/events"
+	"stint/projections"
 )
 
 // Acts of administrators on partitions and nodes, and of users on their own queue: what comes of each, and who may.
@@ -76,5 +77,33 @@ func TestActs(t *testing.T) {
 	ask(0, events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: "n1", Reason: str("only"), Extra: str("x")}, events.Code_OK)
 	if n := o.c.Node("n1"); n.Reason != "" || n.Extra != "x" || len(n.Features()) != 1 || n.Features()[0] != "b" {
 		t.Errorf("described, it is %v", n)
+	}
+
+	set := func(key string) string {
+		for _, s := range o.c.Config().GetSettings() {
+			if s.Key == key {
+				return s.Value
+			}
+		}
+		return "unset"
+	}
+	ask(1000, events.Verb_SET_CONFIG, &events.SetConfig{Debug: "debug"}, events.Code_ACCESS_DENIED)
+	ask(0, events.Verb_SET_CONFIG, &events.SetConfig{}, events.Code_INVALID_CONFIG)
+	ask(0, events.Verb_SET_CONFIG, &events.SetConfig{FlagsOn: []string{"a b"}}, events.Code_INVALID_CONFIG)
+	ask(0, events.Verb_SET_CONFIG, &events.SetConfig{Debug: "debug", FlagsOn: []string{"Gres", "Backfill"}}, events.Code_OK)
+	ask(0, events.Verb_SET_CONFIG, &events.SetConfig{FlagsOn: []string{"gres"}, FlagsOff: []string{"BACKFILL"}}, events.Code_OK)
+	if got := set("SlurmctldDebug") + " " + set("DebugFlags"); got != "debug Gres" {
+		t.Errorf("the settings are %s", got)
+	}
+	ask(0, events.Verb_SET_CONFIG, &events.SetConfig{FlagsOff: []string{"Gres"}}, events.Code_OK)
+	if got := set("DebugFlags"); got != "(null)" {
+		t.Errorf("without flags, DebugFlags is %s", got)
+	}
+	if len(o.c.Given().GetSettings()) != 0 || o.c.Given().GetPartitions()[0].GetName() != "batch" {
+		t.Errorf("what was last taken over is %v", o.c.Given())
+	}
+	again, err := projections.Load(o.c.Snapshot())
+	if err != nil || !again.Given().EqualVT(o.c.Given()) || again.Given() == again.Config() {
+		t.Errorf("read from a snapshot it is %v, %v", again.Given(), err)
 	}
 }

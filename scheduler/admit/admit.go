@@ -102,6 +102,8 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 		return read(d, &events.Notify{}, d.notify)
 	case events.Verb_TOP:
 		return read(d, &events.Select{}, d.top)
+	case events.Verb_SET_CONFIG:
+		return read(d, &events.SetConfig{}, d.setConfig)
 	case events.Verb_ADMINISTER:
 		return read(d, &events.Policy{}, d.administer)
 	}

@@ -89,6 +89,17 @@ func Describe(f *events.Fact, zero int64) string {
 		return fmt.Sprintf("suspended %d", k.Suspended.Job)
 	case *events.Fact_Resumed:
 		return fmt.Sprintf("resumed %d", k.Resumed.Job)
+	case *events.Fact_PartitionChanged:
+		deed := map[events.PartitionAct]string{events.PartitionAct_PARTITION_CREATE: "made", events.PartitionAct_PARTITION_CHANGE: "changed", events.PartitionAct_PARTITION_DELETE: "removed"}[k.PartitionChanged.Act]
+		return fmt.Sprintf("partition %s %s", k.PartitionChanged.GetPartition().GetName(), deed)
+	case *events.Fact_Notified:
+		return fmt.Sprintf("notified %d run %d: %s", k.Notified.Job, k.Notified.Run, k.Notified.Text)
+	case *events.Fact_ConfigSet:
+		text := "set"
+		for _, s := range k.ConfigSet.GetSettings() {
+			text += " " + s.GetKey() + "=" + s.GetValue()
+		}
+		return text
 	}
 	return "a fact of an unknown kind"
 }

@@ -21,10 +21,13 @@ import (
 //	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
 //	submit NAME OPTION … [: NAME OPTION …]   options: see readSpec; components of a heterogeneous job
-//	cancel|hold|release|requeue|suspend|resume TARGET … [user=N] [signal=N]
+//	cancel|hold|release|requeue|suspend|resume|top TARGET … [user=N] [signal=N] [special]
+//	notify TARGET WORD …   user 1000 tells a job something
+//	create|change|delete NAME …  an administrator makes, changes or removes a partition; options as of partition, and nodes+=, nodes-=
+//	loglevel LEVEL|+FLAG|-FLAG …  an administrator says how much is logged
 //	done ID [exit=N]       whoever holds an allocation without a script is done with it
 //	update TARGET OPTION …
-//	node NAME ORDER [reason]  order: drain, down, resume, fail
+//	node NAME ORDER [reason]  order: drain, down, resume, fail, undrain, future
 //	kill|restart|crash|cut|heal NODE
 //	spoil|mend NODE        it can start nothing; it can again
 //	depose                 another controller takes over
@@ -91,8 +94,14 @@ func (s *Script) command(name string, args []string) error {
 		return nil
 	case "submit":
 		return s.submit(args)
-	case "cancel", "hold", "release", "requeue", "suspend", "resume", "update":
+	case "cancel", "hold", "release", "requeue", "suspend", "resume", "top", "update":
 		return s.control(name, args)
+	case "notify":
+		return s.notify(args)
+	case "create", "change", "delete":
+		return s.repartition(name, args)
+	case "loglevel":
+		return s.loglevel(args)
 	case "done":
 		return s.done(args)
 	case "node":
@@ -207,8 +216,19 @@ func (s *Script) nodes(args []string) error {
 }
 
 func (s *Script) partition(args []string) error {
-	p := &events.PartitionDef{Name: args[0], Nodes: "ALL", MaxTimeS: events.Unlimited, DefaultTimeS: 3600, MaxNodes: events.Unlimited, PriorityTier: 1}
-	err := options(args[1:], func(key, value string) (err error) {
+	p := newPartition(args[0])
+	err := readPartition(p, args[1:])
+	s.config.Partitions = slices.DeleteFunc(s.config.Partitions, func(q *events.PartitionDef) bool { return q.Name == p.Name })
+	s.config.Partitions = append(s.config.Partitions, p)
+	return err
+}
+
+func newPartition(name string) *events.PartitionDef {
+	return &events.PartitionDef{Name: name, Nodes: "ALL", MaxTimeS: events.Unlimited, DefaultTimeS: 3600, MaxNodes: events.Unlimited, PriorityTier: 1}
+}
+
+func readPartition(p *events.PartitionDef, words []string) error {
+	return options(words, func(key, value string) (err error) {
 		n, _ := number(value)
 		switch key {
 		case "nodes":
@@ -238,9 +258,6 @@ func (s *Script) partition(args []string) error {
 		}
 		return err
 	})
-	s.config.Partitions = slices.DeleteFunc(s.config.Partitions, func(q *events.PartitionDef) bool { return q.Name == p.Name })
-	s.config.Partitions = append(s.config.Partitions, p)
-	return err
 }
 
 func (s *Script) configure(args []string) error {
@@ -355,7 +372,7 @@ func wordsOf(set idset.Set) events.Words {
 }
 
 func (s *Script) control(name string, args []string) error {
-	uid, signal, admin, hold := uint32(1000), int32(0), false, false
+	uid, signal, admin, hold, special := uint32(1000), int32(0), false, false, false
 	change := &events.UpdateJob{}
 	var ids []string
 	err := options(args, func(key, value string) error {
@@ -369,6 +386,8 @@ func (s *Script) control(name string, args []string) error {
 			admin = true
 		case "hold":
 			hold = true
+		case "special":
+			hold, special = true, true
 		case "limit":
 			n *= 60
 			change.TimeLimitS = &n
@@ -416,11 +435,13 @@ func (s *Script) control(name string, args []string) error {
 	case "release":
 		verb, body = events.Verb_RELEASE, &events.Select{Targets: list}
 	case "requeue":
-		verb, body = events.Verb_REQUEUE, &events.Requeue{Targets: list, Hold: hold}
+		verb, body = events.Verb_REQUEUE, &events.Requeue{Targets: list, Hold: hold, Special: special}
 	case "suspend":
 		verb, body = events.Verb_SUSPEND, &events.Select{Targets: list}
 	case "resume":
 		verb, body = events.Verb_RESUME, &events.Select{Targets: list}
+	case "top":
+		verb, body = events.Verb_TOP, &events.Select{Targets: list}
 	case "update":
 		change.Targets = list
 		verb, body = events.Verb_UPDATE_JOB, change
@@ -449,7 +470,7 @@ func (s *Script) node(args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("give a node and an order")
 	}
-	order, known := map[string]events.NodeOrder{"drain": events.NodeOrder_NODE_DRAIN, "down": events.NodeOrder_NODE_DOWN, "resume": events.NodeOrder_NODE_RESUME, "fail": events.NodeOrder_NODE_FAIL_ORDER, "undrain": events.NodeOrder_NODE_UNDRAIN}[args[1]]
+	order, known := map[string]events.NodeOrder{"drain": events.NodeOrder_NODE_DRAIN, "down": events.NodeOrder_NODE_DOWN, "resume": events.NodeOrder_NODE_RESUME, "fail": events.NodeOrder_NODE_FAIL_ORDER, "undrain": events.NodeOrder_NODE_UNDRAIN, "future": events.NodeOrder_NODE_FUTURE}[args[1]]
 	if !known {
 		return fmt.Errorf("no such order")
 	}

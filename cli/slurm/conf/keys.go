@@ -48,8 +48,9 @@ var keyTable = []keyGroup{
 	{Mapped, "usage is sampled by the executor", `JobAcctGatherType JobAcctGatherFrequency JobAcctGatherParams`},
 	{Mapped, "job ends are published on the bus", "JobCompType"},
 
-	{Harmless, "processes log to their standard error; set verbosity there", `SlurmctldDebug SlurmctldLogFile SlurmctldSyslogDebug SlurmdDebug
-		SlurmdLogFile SlurmdSyslogDebug SlurmSchedLogFile SlurmSchedLogLevel LogTimeFormat DebugFlags`},
+	{Mapped, "how much a controller logs; it has one log, so any flag has all of it told", "SlurmctldDebug DebugFlags"},
+	{Harmless, "processes log to their standard error; set verbosity there", `SlurmctldLogFile SlurmctldSyslogDebug SlurmdDebug
+		SlurmdLogFile SlurmdSyslogDebug SlurmSchedLogFile SlurmSchedLogLevel LogTimeFormat`},
 	{Harmless, "process ids are kept in the state folder", "SlurmctldPidFile SlurmdPidFile"},
 	{Harmless, "the executor runs as the user who starts it", "SlurmdUser"},
 	{Harmless, "messages travel on the bus, which has limits of its own", `MessageTimeout TCPTimeout TreeWidth CommunicationParameters

@@ -38,6 +38,9 @@ func Write(c *events.Config) string {
 			}
 			gres = append(gres, fmt.Sprintf("%s:%d", name, g.GetCount()))
 		}
+		if len(n.GetPorts()) > 0 {
+			pairs = append(pairs, "Port="+portList(n.GetPorts()))
+		}
 		for _, f := range [][2]string{{"NodeHostname", n.GetHostNames()}, {"NodeAddr", n.GetAddresses()}, {"Feature", strings.Join(n.GetFeatures(), ",")},
 			{"Gres", strings.Join(gres, ",")}, {"State", n.GetState()}} {
 			if f[1] != "" {
@@ -50,6 +53,24 @@ func Write(c *events.Config) string {
 		fmt.Fprintln(&b, strings.Join(partitionWords(p), " "))
 	}
 	return b.String()
+}
+
+// portList is the ports of a line's nodes, in the order of the nodes: [17001-17004,17010].
+func portList(ports []uint32) string {
+	var b strings.Builder
+	for i := 0; i < len(ports); {
+		j := i + 1
+		for j < len(ports) && ports[j] == ports[j-1]+1 {
+			j++
+		}
+		b.WriteString(map[bool]string{true: "[", false: ","}[i == 0])
+		fmt.Fprint(&b, ports[i])
+		if j > i+1 {
+			fmt.Fprintf(&b, "-%d", ports[j-1])
+		}
+		i = j
+	}
+	return b.String() + "]"
 }
 
 func pairsOf(key, value string) []string { return []string{key + "=" + value} }
@@ -93,6 +114,13 @@ func partitionWords(p *events.PartitionDef) []string {
 	flag("Default", p.GetDefault())
 	minutes("MaxTime", p.GetMaxTimeS())
 	minutes("DefaultTime", p.GetDefaultTimeS())
+	switch s := p.GetOverTimeLimitS(); {
+	case !p.GetHasOverTimeLimit():
+	case s == slurm.Unlimited:
+		words = append(words, "OverTimeLimit=UNLIMITED")
+	default:
+		words = append(words, fmt.Sprintf("OverTimeLimit=%d", s/60))
+	}
 	count("PriorityTier", uint64(p.GetPriorityTier()), 1)
 	count("PriorityJobFactor", uint64(p.GetPriorityJobFactor()), 1)
 	count("MaxNodes", uint64(p.GetMaxNodes()), uint64(slurm.Unlimited))

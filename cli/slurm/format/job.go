@@ -120,6 +120,9 @@ func (j Job) stateWords() (long, short string) {
 	if j.GetCompleting() {
 		return "COMPLETING", "CG"
 	}
+	if j.GetSpecialExit() && j.pending() {
+		return "SPECIAL_EXIT", "SE"
+	}
 	return j.GetState().Word(), j.GetState().Compact()
 }
 

@@ -31,6 +31,8 @@ func StateOf(n *projections.Node) NodeState {
 	var base, compact, long string
 	var order int64
 	switch {
+	case n.GetFuture():
+		base, compact, long, order = "FUTURE", "futr", "future", 10
 	case n.GetDown():
 		base, compact, long, order = "DOWN", "down", "down", 1
 	case n.GetNeverUp() && !n.GetUp():
