@@ -78,3 +78,34 @@ if [ "$SCENE" = s40_life ]; then
     played_G "$@"
   }
 fi
+
+# The real controller looks at a job that was just submitted or released within three seconds, Stint at once. Where a recorded row tells of the moment before
+# it did, the nodes take nothing meanwhile.
+if [ "$SCENE" = s40_life ]; then
+  taking() { # yes | no
+    [ "${TAKING:-yes}" = "$1" ] && return
+    TAKING=$1
+    case $1 in
+    no) command scontrol update nodename='n[1-4]' state=drain reason=staging ;;
+    yes) command scontrol update nodename='n[1-4]' state=resume ;;
+    esac
+  }
+  eval "looked_$(declare -f G)"
+  G() {
+    case $GROUP/$1 in control/user-release_J) idle || taking no ;; esac
+    looked_G "$@"
+    case $GROUP/$1 in control/user-hold_J) idle || taking yes ;; esac
+  }
+  sub() { # of a row of scancel, whose name is the caller's n
+    idle && return 0
+    case $GROUP/$1 in
+    scancel/'-J scr '*)
+      case ${n:-} in
+      one | name | jobname | part | state | state-pd | state-bad | Q | ctld | w-bad | wckey | res | u-bad | n-u) command scontrol update nodename='n[1-4]' state=drain reason=staging ;;
+      *) command scontrol update nodename='n[1-4]' state=resume >/dev/null 2>&1 ;;
+      esac
+      ;;
+    esac
+    real_sub "$@"
+  }
+fi

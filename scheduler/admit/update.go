@@ -205,6 +205,8 @@ func (d *Desk) changeRights(j *projections.Job, u *events.UpdateJob) *refusal {
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may raise the priority of job %d above its %d", j.Id, j.Priority)
 	case u.Nice != nil && *u.Nice < j.Spec.GetNice():
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may lower the nice value of job %d below its %d", j.Id, j.Spec.GetNice())
+	case u.DeadlineUs != nil:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may change the deadline of job %d", j.Id)
 	case u.AdminComment != nil:
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set the administrator's comment")
 	}

@@ -23,6 +23,7 @@ func PartitionChange(act events.PartitionAct, name string, changes []slurm.Chang
 	m := &events.UpdatePartition{Act: act, Name: name, Values: &events.PartitionDef{Name: name}}
 	if act == events.PartitionAct_PARTITION_CREATE {
 		m.Values.MaxTimeS, m.Values.PriorityTier, m.Values.PriorityJobFactor, m.Values.MaxNodes, m.Values.Oversubscribe = slurm.Unlimited, 1, 1, slurm.Unlimited, "NO"
+		m.Values.MinNodes = 1
 	}
 	b := &builder{}
 	for _, c := range changes {

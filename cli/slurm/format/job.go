@@ -126,6 +126,14 @@ func (j Job) stateWords() (long, short string) {
 	return j.GetState().Word(), j.GetState().Compact()
 }
 
+// priority is what is shown of it: a job that stands still has none.
+func (j Job) priority() uint32 {
+	if j.GetState() == events.JobState_SUSPENDED {
+		return 0
+	}
+	return j.GetPriority()
+}
+
 func (j Job) pending() bool { return j.GetState() == events.JobState_PENDING }
 
 // running says whether time passes for the job.

@@ -102,7 +102,7 @@ func (j Job) JSON() any {
 		{"tasks_per_board", number(uint32(0))}, {"cpus", number(j.cpus())}, {"node_count", number(j.nodeCount())}, {"tasks", number(numTasks(s, j.allocated()))}, {"partition", j.partition()}, {"prefer", ""},
 		{"memory_per_cpu", perCpu}, {"memory_per_node", perNode}, {"minimum_cpus_per_node", number(j.minCPUs())}, {"minimum_tmp_disk_per_node", number(s.GetTmpDiskMib())},
 		{"power", object{{"flags", list{}}}}, {"preempt_time", number(uint32(0))}, {"preemptable_time", number(uint32(0))}, {"pre_sus_time", moment(j.GetSuspendedTotalUs())},
-		{"hold", j.pending() && j.GetHold() != events.HoldKind_NOT_HELD}, {"priority", number(j.GetPriority())}, {"priority_by_partition", list{}}, {"profile", []string{"NOT_SET"}}, {"qos", s.GetQos()},
+		{"hold", j.pending() && j.GetHold() != events.HoldKind_NOT_HELD}, {"priority", number(j.priority())}, {"priority_by_partition", list{}}, {"profile", []string{"NOT_SET"}}, {"qos", s.GetQos()},
 		{"reboot", s.GetReboot()}, {"required_nodes", s.GetNodeList()}, {"required_switches", 0}, {"requeue", s.GetRequeue() != events.Choice_CHOICE_NO}, {"resize_time", number(uint32(0))},
 		{"restart_cnt", j.GetRestarts()}, {"resv_name", s.GetReservation()}, {"scheduled_nodes", scheduled}, {"segment_size", 0}, {"selinux_context", ""}, {"shared", shared},
 		{"sockets_per_board", 0}, {"sockets_per_node", given(s.GetSocketsPerNode())}, {"start_time", moment(j.start())}, {"state_description", description}, {"state_reason", word},

@@ -75,6 +75,9 @@ func (j Job) eligible() int64 {
 	if j.remainder() && j.split() {
 		return 0
 	}
+	if j.pending() && j.GetEligibleUs() == 0 {
+		return j.GetBeginUs() // held, it may not begin before that either
+	}
 	return j.GetEligibleUs()
 }
 

@@ -86,7 +86,7 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		r.line("HetJobIdSet=%s", j.hetIDs())
 	}
 	r.line("UserId=%s(%d) GroupId=%s(%d) MCS_label=N/A", o.GetUser(), o.GetUid(), o.GetGroup(), o.GetGid())
-	account := fmt.Sprintf("Priority=%d Nice=%d Account=%s QOS=%s", j.GetPriority(), s.GetNice(), null(s.GetAccount()), null(s.GetQos()))
+	account := fmt.Sprintf("Priority=%d Nice=%d Account=%s QOS=%s", j.priority(), s.GetNice(), null(s.GetAccount()), null(s.GetQos()))
 	if s.GetWckey() != "" {
 		account += " WCKey=" + s.GetWckey()
 	}
