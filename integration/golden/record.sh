@@ -83,7 +83,6 @@ fi
 # it did, the nodes take nothing meanwhile.
 if [ "$SCENE" = s40_life ]; then
   taking() { # yes | no
-    [ "${TAKING:-yes}" = "$1" ] && return
     TAKING=$1
     case $1 in
     no) command scontrol update nodename='n[1-4]' state=drain reason=staging ;;
@@ -92,9 +91,9 @@ if [ "$SCENE" = s40_life ]; then
   }
   eval "looked_$(declare -f G)"
   G() {
-    case $GROUP/$1 in control/user-release_J) idle || taking no ;; esac
+    case $GROUP/$1/${TAKING:-} in control/user-release_J/) idle || taking no ;; esac # the first one only
     looked_G "$@"
-    case $GROUP/$1 in control/user-hold_J) idle || taking yes ;; esac
+    case $GROUP/$1/${TAKING:-} in control/user-hold_J/no) idle || taking yes ;; esac
   }
   sub() { # of a row of scancel, whose name is the caller's n
     idle && return 0
