@@ -24,6 +24,14 @@ func (j *Job) licensed() []events.License {
 	return list
 }
 
+// HeldLicenses are the licences that a job holds now: none unless it has a run.
+func (j *Job) HeldLicenses() []events.License {
+	if !j.Live() {
+		return nil
+	}
+	return j.licensed()
+}
+
 // LicensesUsed is how many of a licence the jobs with a run hold.
 func (s *state) LicensesUsed(name string) uint32 {
 	if i, ok := slices.BinarySearchFunc(s.licenses, name, byLicense); ok {

@@ -20,8 +20,8 @@ import (
 // scontrolShow prints records.
 func scontrolShow(s *slurm.Scontrol, w *World) int {
 	switch s.Entity {
-	case "job", "node", "partition":
-	case "licenses", "reservation":
+	case "job", "node", "partition", "licenses":
+	case "reservation":
 		if s.JSON {
 			return scontrolJSON(w, s.Entity, false, 0, nil)
 		}
@@ -95,7 +95,7 @@ func showAliases(s *slurm.Scontrol, w *World) int {
 	return 0
 }
 
-// showLicenses prints the licences of the configuration and what running jobs asked for of them.
+// showLicenses prints the licences of the configuration and how many of them jobs hold.
 func showLicenses(s *slurm.Scontrol, w *World) int {
 	info, err := w.config("scontrol")
 	if err != nil {
@@ -105,11 +105,15 @@ func showLicenses(s *slurm.Scontrol, w *World) int {
 	if err != nil {
 		return w.unmet("scontrol", err)
 	}
-	var used []string
+	var held []events.License
 	for _, j := range a.GetJobs().GetJobs() {
-		used = append(used, j.GetJob().GetSpec().GetLicenses())
+		held = append(held, j.GetJob().HeldLicenses()...)
 	}
-	all := format.Licenses(info.GetConfig(), used)
+	all := format.Licenses(info.GetConfig(), held)
+	if s.JSON {
+		all = slices.DeleteFunc(all, func(l format.License) bool { return len(s.IDs) > 0 && !slices.Contains(s.IDs, l.Name) })
+		return printJSON(w, "licenses", info.GetConfig().GetCluster(), false, len(all), func(i int) any { return all[i].JSON() })
+	}
 	if len(all) == 0 {
 		io.WriteString(w.Stdout, "No licenses configured in Slurm.\n")
 		return 0

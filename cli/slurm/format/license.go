@@ -3,8 +3,6 @@ package format
 import (
 	"fmt"
 	"sort"
-	"strconv"
-	"strings"
 
 	"stint/events"
 )
@@ -15,50 +13,45 @@ type License struct {
 	Total, Used uint64
 }
 
-// Licenses reads the licences of a configuration (Licenses=matlab:4,ansys:2; a name alone is one), by name. used are the requests of jobs that
-// hold theirs.
-func Licenses(c *events.Config, used []string) []License {
+// Licenses reads the licences of a configuration (Licenses=matlab:4,ansys:2; a name alone is one), by name. held are those that
+// jobs hold now, one entry for each job and licence.
+func Licenses(c *events.Config, held []events.License) []License {
 	var all []License
 	for _, s := range c.GetSettings() {
-		if s.GetKey() == "Licenses" {
-			all = nil
-			for name, n := range licenseCounts(s.GetValue()) {
-				all = append(all, License{Name: name, Total: n})
-			}
+		if s.GetKey() != "Licenses" {
+			continue
+		}
+		list, _, _ := events.ParseLicenses(s.GetValue()) // a configuration with others was not taken over
+		all = nil
+		for _, l := range list {
+			all = append(all, License{Name: l.Name, Total: uint64(l.Count)})
 		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
-	for _, request := range used {
-		for name, n := range licenseCounts(request) {
-			for i := range all {
-				if all[i].Name == name {
-					all[i].Used += n
-				}
+	for _, l := range held {
+		for i := range all {
+			if all[i].Name == l.Name {
+				all[i].Used += uint64(l.Count)
 			}
 		}
 	}
 	return all
 }
 
-func licenseCounts(list string) map[string]uint64 {
-	counts := map[string]uint64{}
-	for _, term := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ';' || r == '|' }) {
-		name, text, counted := strings.Cut(strings.ReplaceAll(term, "*", ":"), ":")
-		n, err := strconv.ParseUint(text, 10, 32)
-		if !counted {
-			n, err = 1, nil
-		}
-		if err == nil && name != "" {
-			counts[name] += n
-		}
+// free is how many may still be taken: none where the configuration has fewer by now than jobs hold.
+func (l License) free() uint64 { return l.Total - min(l.Used, l.Total) }
+
+// JSON is the licence as scontrol show licenses --json has it.
+func (l License) JSON() any {
+	return object{
+		{"LicenseName", l.Name}, {"Total", l.Total}, {"Used", l.Used}, {"Free", l.free()}, {"Remote", false}, {"Reserved", 0},
+		{"LastConsumed", 0}, {"LastDeficit", 0}, {"LastUpdate", 0},
 	}
-	return counts
 }
 
 // Record is the licence as scontrol show licenses prints it.
 func (l License) Record(oneLine bool) string {
-	free := l.Total - min(l.Used, l.Total)
-	text := fmt.Sprintf("Total=%d Used=%d Free=%d Reserved=0 Remote=no", l.Total, l.Used, free)
+	text := fmt.Sprintf("Total=%d Used=%d Free=%d Reserved=0 Remote=no", l.Total, l.Used, l.free())
 	if oneLine {
 		return fmt.Sprintf("LicenseName=%s %s\n", l.Name, text)
 	}

@@ -141,7 +141,7 @@ var SqueueFields = Fields[Job]{
 	{'A', "JobId", "JOBID", func(j Job) string { return u32(j.GetId()) }, func(j Job) int64 { return int64(j.GetId()) }},
 	{0, "LastSchedEval", "LAST_SCHED_EVAL", timeOf(Job.evaluated), nil},
 	{'W', "Licenses", "LICENSES", specText((*events.JobSpec).GetLicenses), nil},
-	{0, "LicensesAlloc", "LICENSES_ALLOC", fixedText[Job]("(null)"), nil},
+	{0, "LicensesAlloc", "LICENSES_ALLOC", func(j Job) string { return null(events.FormatLicenses(j.HeldLicenses())) }, nil},
 	{0, "MaxCPUs", "MAX_CPUS", func(j Job) string { return fmt.Sprint(j.cpus()) }, nil},
 	{0, "MaxNodes", "MAX_NODES", func(j Job) string { return u32(j.nodeCount()) }, nil},
 	{0, "MCSLabel", "MCSLABEL", fixedText[Job]("(null)"), nil},
