@@ -123,6 +123,9 @@ func newsOf(v projections.Reader, j *projections.Job, body *projections.JobEvent
 	if kind == 0 && !(body.State == "TIMEOUT" && j.Spec.MailTypes&slurm.MailTimeLimit != 0) {
 		return nil
 	}
+	if body.State == "RUNNING" && j.Run == body.Run && j.PlacedSeq != body.Seq {
+		return nil // it goes on after it was suspended: it began long ago
+	}
 	n := &slurm.JobNews{Kind: kind, Job: asItWas(j, body)}
 	if j.ArrayId == 0 || j.Spec.MailTypes&slurm.MailArrayTasks != 0 {
 		return n

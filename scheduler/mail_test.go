@@ -68,6 +68,21 @@ func TestLettersAreSentOnce(t *testing.T) {
 	}
 }
 
+// A job that goes on after it was suspended has not begun again.
+func TestBeginIsToldOncePerRun(t *testing.T) {
+	j := &projections.Job{Id: 7, Run: 2, PlacedSeq: 40, State: events.JobState_RUNNING, Spec: &events.JobSpec{MailTypes: slurm.MailBegin}}
+	for _, c := range []struct {
+		run  uint32
+		seq  uint64
+		want bool
+	}{{2, 40, true}, {2, 44, false}, {1, 20, true}} {
+		got := newsOf(nil, j, &projections.JobEventBody{Job: 7, State: "RUNNING", Run: c.run, Seq: c.seq, Time: "2026-01-01T00:00:00Z"})
+		if (got != nil) != c.want {
+			t.Errorf("run %d at %d: %v", c.run, c.seq, got)
+		}
+	}
+}
+
 // A part of a time limit is told in the look that it falls into, and in no other; of several parts the latest.
 func TestPartsOfATimeLimit(t *testing.T) {
 	all := slurm.MailTimeLimit50 | slurm.MailTimeLimit80 | slurm.MailTimeLimit90
