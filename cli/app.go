@@ -9,12 +9,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"stint/cli/commands"
 	"stint/cli/site"
+	"stint/cli/slurm"
 	"stint/cli/wire"
 )
 
@@ -136,7 +138,9 @@ func app() *cli.App {
 	}
 	a.Commands = append(a.Commands, slurmCommands()...)
 	a.Commands = append(a.Commands, daemonCommands()...)
+	a.OnUsageError = misused
 	for _, c := range a.Commands { // that what is not given is off needs no saying
+		c.OnUsageError = misused
 		for _, f := range c.Flags {
 			if b, ok := f.(*cli.BoolFlag); ok {
 				b.DisableDefaultText = true
@@ -150,6 +154,40 @@ func app() *cli.App {
 		return cli.ShowAppHelp(c)
 	}
 	return a
+}
+
+// misused says in one sentence what is wrong with the options of a command, instead of its whole help.
+func misused(c *cli.Context, err error, _ bool) error {
+	command, flags := "stint", c.App.Flags
+	if c.Command != nil && c.Command.Name != "" && c.Command.Name != c.App.Name {
+		command, flags = "stint "+c.Command.Name, c.Command.Flags
+	}
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var names []string
+		for _, f := range flags {
+			names = append(names, f.Names()...)
+		}
+		text = fmt.Sprintf("there is no option %q", dashed(name))
+		if near, ok := slurm.Nearest(strings.TrimPrefix(name, "-"), names); ok {
+			text += "; did you mean " + dashed(near) + "?"
+		}
+	} else if value, name, ok := strings.Cut(strings.TrimPrefix(strings.Replace(text, "boolean ", "", 1), "invalid value "), " for "); ok {
+		name, _, _ = strings.Cut(strings.TrimPrefix(name, "flag "), ":")
+		text = fmt.Sprintf("%s does not take %s", dashed(name), value)
+	} else if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		text = dashed(name) + " needs a value"
+	}
+	return fmt.Errorf("%s (`%s --help` tells its options)", text, command)
+}
+
+// dashed is an option as people write it.
+func dashed(name string) string {
+	name = strings.TrimLeft(name, "-")
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // slurmCommands lists Slurm's names in the help. Main runs them before the tree is asked, since their options are not of

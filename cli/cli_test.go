@@ -136,6 +136,31 @@ func TestHelp(t *testing.T) {
 }
 
 // Why a job waits is said with numbers.
+func TestMisuse(t *testing.T) {
+	for line, want := range map[string]string{
+		"up --cpus -3":              "--cpus does not take \"-3\" (`stint up --help` tells its options)",
+		"up --memory 5x --cpus 2":   "--memory does not take \"5x\" (`stint up --help` tells its options)",
+		"up --detahc":               "there is no option \"--detahc\"; did you mean --detach? (`stint up --help` tells its options)",
+		"events --config x":         "there is no option \"--config\" (`stint events --help` tells its options)",
+		"up --nodes":                "--nodes needs a value (`stint up --help` tells its options)",
+		"up -Z":                     "there is no option \"-Z\" (`stint up --help` tells its options)",
+		"--wrong":                   "there is no option \"--wrong\" (`stint --help` tells its options)",
+		"down --kill=maybe":         "--kill does not take \"maybe\" (`stint down --help` tells its options)",
+		"up --dir %s --cpus 0":      "--cpus 0: a node has at least one; leave --cpus out for as many as the machine has",
+		"up --dir %s --memory 0":    "--memory 0: a node has at least 1 MiB; leave --memory out for as much as the machine has",
+		"up --wait 5 --dir /x":      "--wait does not take \"5\" (`stint up --help` tells its options)",
+		"completion --shell=x bash": "there is no option \"--shell\"; did you mean --help? (`stint completion --help` tells its options)",
+	} {
+		a := app()
+		var out strings.Builder
+		a.Writer, a.ErrWriter = &out, &out
+		args := flagsFirst(a.Commands, strings.Fields("stint "+strings.Replace(line, "%s", t.TempDir(), 1)))
+		if got := text(a.RunContext(context.Background(), args)); got != want || out.Len() > 0 {
+			t.Errorf("stint %s: %q, want %q\n%s", line, got, want, &out)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	spec := &events.JobSpec{Name: "big"}

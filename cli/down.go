@@ -49,8 +49,9 @@ func down(c *cli.Context) error {
 		return err
 	}
 	if p == nil {
-		left := 0
+		before, left := 0, 0
 		if cluster != nil {
+			before = supervisors(dir, cluster)
 			left = stopSupervisors(dir, cluster, kill)
 		}
 		if left > 0 {
@@ -63,6 +64,10 @@ func down(c *cli.Context) error {
 				return fmt.Errorf("%s and could not be ended: the logs are in %s", text, dir.Logs())
 			}
 			return fmt.Errorf("%s: `stint down --kill` ends them, `stint up` takes them up again", text)
+		}
+		if kill && before > 0 {
+			fmt.Fprintf(c.App.Writer, "No cluster ran from %s; what an earlier one had left under %s was ended.\n", dir, count(before, "supervisor"))
+			return nil
 		}
 		fmt.Fprintf(c.App.Writer, "No cluster runs from %s.\n", dir)
 		return nil
@@ -101,6 +106,16 @@ func down(c *cli.Context) error {
 	}
 	fmt.Fprintln(c.App.Writer, "The cluster is down.")
 	return nil
+}
+
+// supervisors is how many supervisors of a cluster run.
+func supervisors(dir site.Dir, cluster *site.Cluster) (n int) {
+	for _, name := range cluster.Nodes {
+		if supervisorPid(supervisor.SocketPath(dir.Node(name))) != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // stopSupervisors ends the supervisors that have nothing to do, or all of them with their steps, and returns how many

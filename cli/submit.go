@@ -48,7 +48,7 @@ func submitCommand() *cli.Command {
 				return err
 			}
 			if refused > 0 {
-				return exitError{code: 1, text: fmt.Sprintf("%d jobs were refused; the reasons are in the output", refused)}
+				return exitError{code: 1, text: is(refused, "job was refused; the reason is", "jobs were refused; the reasons are") + " in the output"}
 			}
 			return nil
 		},

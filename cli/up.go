@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -134,10 +135,14 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 			o.Nodes = c.String("nodes")
 		}
 		if c.IsSet("cpus") {
-			o.CPUs = uint32(c.Uint("cpus"))
+			if o.CPUs = uint32(min(c.Uint("cpus"), math.MaxUint32)); o.CPUs == 0 {
+				return errors.New("--cpus 0: a node has at least one; leave --cpus out for as many as the machine has")
+			}
 		}
 		if c.IsSet("memory") {
-			o.Memory = c.Uint64("memory")
+			if o.Memory = c.Uint64("memory"); o.Memory == 0 {
+				return errors.New("--memory 0: a node has at least 1 MiB; leave --memory out for as much as the machine has")
+			}
 		}
 		if c.IsSet("gres") {
 			o.Gres = c.String("gres")

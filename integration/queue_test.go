@@ -174,6 +174,15 @@ func TestQueue(t *testing.T) {
 		}
 		c.up()
 		c.cancelled(id)
+		c.await(c.submit("-o", "/dev/null", "wait.sh", "never"), "RUNNING")
+		c.do("stint", "down", "--keep")
+		if out := c.do("stint", "down", "--kill"); !strings.Contains(out, "what an earlier one had left under 1 supervisor was ended") {
+			t.Errorf("jobs that were left to go on were ended with: %s", out)
+		}
+		if left := c.left(); len(left) > 0 {
+			t.Errorf("these processes are left: %v", left)
+		}
+		c.up()
 		if out := c.do("stint", "replay", "--verify"); !strings.Contains(out, "the live state is the same") {
 			t.Errorf("the log does not hold after all that:\n%s", out)
 		}

@@ -1,11 +1,15 @@
 package slurm
 
-// Nearest returns the candidate closest to word, if one is close enough to be what was meant.
+// Nearest returns the candidate closest to word, if one is close enough to be what was meant: at most two slips away, and one in
+// a word of up to four letters, of which two would leave too little.
 func Nearest(word string, candidates []string) (string, bool) {
 	if len(word) > 40 {
 		return "", false
 	}
 	best, at := 3, ""
+	if len(word) < 5 {
+		best = 2
+	}
 	for _, c := range candidates {
 		if d := distance(word, c); d < best && d < len(word) {
 			best, at = d, c

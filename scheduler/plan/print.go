@@ -37,7 +37,11 @@ func (r *Report) Print(w io.Writer, when func(us int64) string) {
 			fmt.Fprintf(w, "  %s of %s %s; then it %s\n", j.ID, j.User, j.Now.said(when), j.Then.said(when))
 		}
 	}
-	fmt.Fprintf(w, "%d jobs would fare otherwise. %s\n", len(r.Jobs), r.counts())
+	jobs := "jobs"
+	if len(r.Jobs) == 1 {
+		jobs = "job"
+	}
+	fmt.Fprintf(w, "%d %s would fare otherwise. %s\n", len(r.Jobs), jobs, r.counts())
 }
 
 func (r *Report) counts() string {
