@@ -29,6 +29,8 @@ var floors = map[string]int{
 	"executor/usage":      1,
 	"ledger/rows":         1,
 	"projections/story":   2,
+	"executor/tasks":      1,
+	"executor/layout":     2,
 	"executor/supervisor": 2,
 	"scheduler/admit":     3,
 	"scheduler/rank":      2,
@@ -53,7 +55,7 @@ var inside = []string{"events/bus", "cli/slurm", "cli", "executor/cgroup", "exec
 
 // pure packages decide and fold: no clock, no chance, no disk, no network, no environment.
 var pure = []string{"events", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story", "ledger/rows",
-	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "scheduler/plan", "cli/slurm"}
+	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "scheduler/plan", "cli/slurm", "executor/layout"}
 
 // impure names what a pure package may not call, by import path.
 var impure = map[string][]string{

@@ -18,6 +18,7 @@ import (
 	"stint/cli/site"
 	"stint/cli/slurm"
 	"stint/cli/wire"
+	"stint/executor/tasks"
 )
 
 // Version is Stint's own, which a release may set when it links; the commands with Slurm's names print that of the Slurm
@@ -47,6 +48,9 @@ func Build() string {
 func Main(args []string) int {
 	if len(args) == 0 {
 		args = []string{"stint"}
+	}
+	if len(args) == 2 && args[1] == tasks.Command {
+		return tasks.Main()
 	}
 	if name := filepath.Base(args[0]); commands.Has(name) {
 		return commands.Run(name, args[1:], commands.Process())

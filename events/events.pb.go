@@ -8043,6 +8043,7 @@ type StepStarted struct {
 	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
 	AtUs          int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Part          *StepPart              `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"` // of numbered steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8105,6 +8106,106 @@ func (x *StepStarted) GetAtUs() int64 {
 	return 0
 }
 
+func (x *StepStarted) GetPart() *StepPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+// StepPart: what a numbered step has of the node, and what it is.
+type StepPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tasks         uint32                 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	FirstTask     uint32                 `protobuf:"varint,3,opt,name=first_task,json=firstTask,proto3" json:"first_task,omitempty"`
+	Cpus          []uint64               `protobuf:"varint,4,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words
+	MemoryMib     uint64                 `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Gres          []*GresShare           `protobuf:"bytes,6,rep,name=gres,proto3" json:"gres,omitempty"`
+	Layout        string                 `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"` // Block, Cyclic …
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepPart) Reset() {
+	*x = StepPart{}
+	mi := &file_events_events_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepPart) ProtoMessage() {}
+
+func (x *StepPart) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
+func (*StepPart) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *StepPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StepPart) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *StepPart) GetFirstTask() uint32 {
+	if x != nil {
+		return x.FirstTask
+	}
+	return 0
+}
+
+func (x *StepPart) GetCpus() []uint64 {
+	if x != nil {
+		return x.Cpus
+	}
+	return nil
+}
+
+func (x *StepPart) GetMemoryMib() uint64 {
+	if x != nil {
+		return x.MemoryMib
+	}
+	return 0
+}
+
+func (x *StepPart) GetGres() []*GresShare {
+	if x != nil {
+		return x.Gres
+	}
+	return nil
+}
+
+func (x *StepPart) GetLayout() string {
+	if x != nil {
+		return x.Layout
+	}
+	return ""
+}
+
 type StepExited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -8125,7 +8226,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8137,7 +8238,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8150,7 +8251,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{69}
+	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -8259,7 +8360,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8271,7 +8372,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8284,7 +8385,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{70}
+	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -8389,7 +8490,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8401,7 +8502,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8414,7 +8515,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -8449,7 +8550,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8461,7 +8562,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8474,7 +8575,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -8509,7 +8610,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8521,7 +8622,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8534,7 +8635,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -8569,7 +8670,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8581,7 +8682,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8594,7 +8695,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -8631,7 +8732,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8643,7 +8744,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8656,7 +8757,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -8752,7 +8853,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8764,7 +8865,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8777,7 +8878,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Config) GetCluster() string {
@@ -9140,7 +9241,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9152,7 +9253,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9165,7 +9266,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -9192,7 +9293,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9204,7 +9305,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9217,7 +9318,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Setting) GetKey() string {
@@ -9251,7 +9352,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9263,7 +9364,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9276,7 +9377,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -9370,7 +9471,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9382,7 +9483,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9395,7 +9496,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -9552,7 +9653,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9564,7 +9665,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9577,7 +9678,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{81}
+	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GresDef) GetName() string {
@@ -9664,7 +9765,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9676,7 +9777,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9689,7 +9790,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{82}
+	return file_events_events_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -10644,12 +10745,23 @@ const file_events_events_proto_rawDesc = "" +
 	"\x02id\x18\x05 \x01(\tR\x02id\x12\x12\n" +
 	"\x04cpus\x18\x06 \x03(\x04R\x04cpus\x12\x1d\n" +
 	"\n" +
-	"memory_mib\x18\a \x01(\x04R\tmemoryMib\"Z\n" +
+	"memory_mib\x18\a \x01(\x04R\tmemoryMib\"\x86\x01\n" +
 	"\vStepStarted\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12\x13\n" +
-	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\"\xe3\x02\n" +
+	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12*\n" +
+	"\x04part\x18\x05 \x01(\v2\x16.stint.events.StepPartR\x04part\"\xcb\x01\n" +
+	"\bStepPart\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1d\n" +
+	"\n" +
+	"first_task\x18\x03 \x01(\rR\tfirstTask\x12\x12\n" +
+	"\x04cpus\x18\x04 \x03(\x04R\x04cpus\x12\x1d\n" +
+	"\n" +
+	"memory_mib\x18\x05 \x01(\x04R\tmemoryMib\x12+\n" +
+	"\x04gres\x18\x06 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x16\n" +
+	"\x06layout\x18\a \x01(\tR\x06layout\"\xe3\x02\n" +
 	"\n" +
 	"StepExited\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
@@ -11150,7 +11262,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(PartitionAct)(0),        // 1: stint.events.PartitionAct
@@ -11240,20 +11352,21 @@ var file_events_events_proto_goTypes = []any{
 	(*Beat)(nil),             // 85: stint.events.Beat
 	(*Device)(nil),           // 86: stint.events.Device
 	(*StepStarted)(nil),      // 87: stint.events.StepStarted
-	(*StepExited)(nil),       // 88: stint.events.StepExited
-	(*Usage)(nil),            // 89: stint.events.Usage
-	(*DeviceAiling)(nil),     // 90: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 91: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 92: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 93: stint.events.UsageSample
-	(*StepUsage)(nil),        // 94: stint.events.StepUsage
-	(*Config)(nil),           // 95: stint.events.Config
-	(*LicenseDef)(nil),       // 96: stint.events.LicenseDef
-	(*Setting)(nil),          // 97: stint.events.Setting
-	(*CgroupConf)(nil),       // 98: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 99: stint.events.NodeDef
-	(*GresDef)(nil),          // 100: stint.events.GresDef
-	(*PartitionDef)(nil),     // 101: stint.events.PartitionDef
+	(*StepPart)(nil),         // 88: stint.events.StepPart
+	(*StepExited)(nil),       // 89: stint.events.StepExited
+	(*Usage)(nil),            // 90: stint.events.Usage
+	(*DeviceAiling)(nil),     // 91: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 92: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 93: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 94: stint.events.UsageSample
+	(*StepUsage)(nil),        // 95: stint.events.StepUsage
+	(*Config)(nil),           // 96: stint.events.Config
+	(*LicenseDef)(nil),       // 97: stint.events.LicenseDef
+	(*Setting)(nil),          // 98: stint.events.Setting
+	(*CgroupConf)(nil),       // 99: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 100: stint.events.NodeDef
+	(*GresDef)(nil),          // 101: stint.events.GresDef
+	(*PartitionDef)(nil),     // 102: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
@@ -11271,9 +11384,9 @@ var file_events_events_proto_depIdxs = []int32{
 	43,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
 	8,   // 13: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
 	2,   // 14: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	100, // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	101, // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
 	1,   // 16: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	101, // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	102, // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
 	36,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
 	3,   // 19: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
 	4,   // 20: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
@@ -11347,38 +11460,40 @@ var file_events_events_proto_depIdxs = []int32{
 	2,   // 88: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
 	33,  // 89: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
 	53,  // 90: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	95,  // 91: stint.events.Configured.config:type_name -> stint.events.Config
+	96,  // 91: stint.events.Configured.config:type_name -> stint.events.Config
 	53,  // 92: stint.events.Administered.intent:type_name -> stint.events.IntentRef
 	35,  // 93: stint.events.Administered.policy:type_name -> stint.events.Policy
 	1,   // 94: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	101, // 95: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	97,  // 96: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	102, // 95: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	98,  // 96: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
 	81,  // 97: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
 	82,  // 98: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
 	87,  // 99: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	88,  // 100: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	90,  // 101: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	89,  // 100: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	91,  // 101: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
 	84,  // 102: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
 	83,  // 103: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
 	86,  // 104: stint.events.Inventory.devices:type_name -> stint.events.Device
-	16,  // 105: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	89,  // 106: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	92,  // 107: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	94,  // 108: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	89,  // 109: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	97,  // 110: stint.events.Config.settings:type_name -> stint.events.Setting
-	99,  // 111: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	101, // 112: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	98,  // 113: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	17,  // 114: stint.events.Config.private_data:type_name -> stint.events.Private
-	96,  // 115: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	100, // 116: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	18,  // 117: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	118, // [118:118] is the sub-list for method output_type
-	118, // [118:118] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	88,  // 105: stint.events.StepStarted.part:type_name -> stint.events.StepPart
+	60,  // 106: stint.events.StepPart.gres:type_name -> stint.events.GresShare
+	16,  // 107: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	90,  // 108: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	93,  // 109: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	95,  // 110: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	90,  // 111: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	98,  // 112: stint.events.Config.settings:type_name -> stint.events.Setting
+	100, // 113: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	102, // 114: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	99,  // 115: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	17,  // 116: stint.events.Config.private_data:type_name -> stint.events.Private
+	97,  // 117: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	101, // 118: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	18,  // 119: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	120, // [120:120] is the sub-list for method output_type
+	120, // [120:120] is the sub-list for method input_type
+	120, // [120:120] is the sub-list for extension type_name
+	120, // [120:120] is the sub-list for extension extendee
+	0,   // [0:120] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -11428,7 +11543,7 @@ func file_events_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      19,
-			NumMessages:   83,
+			NumMessages:   84,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -46,6 +46,13 @@ func BlobOf(subject string, uid uint32) bool {
 // SubjectRun nudges a node: something about what should run there has changed.
 func SubjectRun(node string) string { return "run." + Token(node) }
 
+// SubjectStep asks a node's executor about steps. from is who asks: @ and the token of an agent's host, or the token of another node;
+// each may speak there only as itself.
+func SubjectStep(node, from string) string { return "step." + Token(node) + "." + from }
+
+// SubjectSteps is all that a node's executor is asked about steps.
+func SubjectSteps(node string) string { return SubjectStep(node, "*") }
+
 // SubjectAsk asks any follower a question of one view.
 func SubjectAsk(view string) string { return "ask." + Token(view) }
 

@@ -41,6 +41,7 @@ type executor struct {
 	blobs  *blobs
 	report *report
 	samples
+	stepping
 	wake  chan struct{} // there is a reason to ask
 	slots chan struct{} // launches under way
 
@@ -101,6 +102,7 @@ func newExecutor(conf Config) (*executor, error) {
 	e := &executor{heard: time.Now(), conf: conf, log: conf.Log, boot: boot, start: time.Now(), blobs: &blobs{bus: conf.Bus.Blobs()},
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, launchesAtOnce), steps: map[key]*step{}}
 	e.samples.init()
+	e.stepping.init()
 	e.report = newReport(conf.Bus.Events(), conf.Node, boot, e.log)
 	return e, nil
 }
@@ -143,6 +145,11 @@ func (e *executor) run(ctx context.Context) error {
 		return fmt.Errorf("listening for nudges: %w", err)
 	}
 	defer stop()
+	stopSteps, err := e.conf.Bus.Wire().Answer(events.SubjectSteps(e.conf.Node), "", e.answerStep)
+	if err != nil {
+		return fmt.Errorf("listening for questions about steps: %w", err)
+	}
+	defer stopSteps()
 	defer e.conf.Bus.OnStatus(func(s bus.Status) {
 		if s.State == bus.Up {
 			e.poke()
@@ -201,6 +208,7 @@ func (e *executor) beat(ctx context.Context) error {
 		}
 		e.poke()
 		e.fence(ctx, time.Now())
+		e.checkSteps(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -32,6 +32,7 @@ func (e *executor) reconcile(ctx context.Context, seq uint64, a *projections.Ans
 
 	e.mu.Lock()
 	up := e.report.folded(seq)
+	e.hearRuns(a.GetRuns())
 	var acts []func(context.Context)
 	listed := map[[2]uint32]bool{}
 	for _, r := range a.GetRuns() {
@@ -43,6 +44,7 @@ func (e *executor) reconcile(ctx context.Context, seq uint64, a *projections.Ans
 		listed[[2]uint32{job.GetId(), job.GetRun()}] = true
 		if up {
 			acts = append(acts, e.follow(seq, r, rn)...)
+			e.sayAgain(job)
 		}
 	}
 	if up {
@@ -134,6 +136,13 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 	}
 	switch {
 	case st.exited != nil:
+		if others := e.others(st.key); len(others) > 0 && st.exitSeq == 0 { // the node is not free before they are gone
+			var acts []func(context.Context)
+			for _, o := range others {
+				acts = append(acts, e.end(o, supervisor.Cause_CANCELLED, int64(e.config.GetKillWaitS())*1000)...)
+			}
+			return acts
+		}
 		if !st.exitQueued && (st.exitSeq == 0 || st.exitSeq <= seq) {
 			e.sayExited(st) // not said yet, or it was not heard
 		}
@@ -158,6 +167,19 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 	return []func(context.Context){func(context.Context) { e.launch(st, w) }}
 }
 
+// sayAgain says what the log may not have heard of a run's numbered steps. Said twice, it counts once. The caller holds e.mu.
+func (e *executor) sayAgain(job *projections.Job) {
+	for k, st := range e.steps {
+		switch {
+		case k.job != job.GetId() || k.run != job.GetRun() || events.IsMainStep(k.step):
+		case st.exited != nil && !st.exitQueued && st.exitSeq == 0:
+			e.sayExited(st)
+		case st.started != nil && st.exited == nil && !st.startQueued && st.startSeq == 0:
+			e.sayStarted(st)
+		}
+	}
+}
+
 // followOthers is follow on a node where the run has no batch script: it is there as long as the first node's part is, or, if
 // no node has one, until it is told to end.
 func (e *executor) followOthers(seq uint64, job *projections.Job, rn *projections.RunNode, st *step) []func(context.Context) {
@@ -171,16 +193,18 @@ func (e *executor) followOthers(seq uint64, job *projections.Job, rn *projection
 	}
 	first := job.GetAllocation().FirstNode() == e.conf.Node
 	over := job.GetStop() != nil || !first && len(job.GetNodes()) > 0 && job.GetNodes()[0].GetExitedUs() != 0
+	others := e.others(st.key)
 	if !over {
-		return nil
+		if len(others) == 0 {
+			return nil
+		}
+		return e.obey(job, st)
 	}
 	var acts []func(context.Context)
-	for k, other := range e.steps {
-		if k.job == st.key.job && k.run == st.key.run && k.step != st.key.step && other.started != nil && other.exited == nil {
-			acts = append(acts, e.end(other, causeOf(job.GetStop()), int64(e.config.GetKillWaitS())*1000)...)
-		}
+	for _, other := range others {
+		acts = append(acts, e.end(other, causeOf(job.GetStop()), int64(e.config.GetKillWaitS())*1000)...)
 	}
-	if len(acts) > 0 {
+	if len(others) > 0 {
 		return acts // the node is not free before they are gone
 	}
 	if st.exited == nil {
@@ -233,6 +257,16 @@ func (e *executor) steer(job *projections.Job, st *step) []func(context.Context)
 			e.mu.Unlock()
 		})
 	}
+	return append(acts, e.obey(job, st)...)
+}
+
+// obey passes on what a run's steps here are told: to stand still or go on, and signals.
+func (e *executor) obey(job *projections.Job, st *step) []func(context.Context) {
+	c, run := e.client, st.key
+	if c == nil {
+		return nil
+	}
+	var acts []func(context.Context)
 	if suspend := job.GetState() == events.JobState_SUSPENDED; suspend != st.suspended {
 		acts = append(acts, func(ctx context.Context) {
 			if _, err := c.Suspend(ctx, &supervisor.Suspend{Job: uint64(run.job), Run: run.run, Resume: !suspend}); err != nil {
@@ -354,6 +388,7 @@ func (e *executor) acknowledge(seq uint64, listed map[[2]uint32]bool) []func(con
 		e.mu.Lock()
 		for _, k := range keys {
 			delete(e.steps, keyOf(k))
+			e.forgetPart(keyOf(k))
 		}
 		e.mu.Unlock()
 	}}

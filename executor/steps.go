@@ -46,6 +46,7 @@ type step struct {
 	limitSet  bool
 	requeue   bool   // its job may be run again elsewhere
 	signal    uint32 // number of the last order to signal that was passed on
+	part      *events.StepPart
 }
 
 // stepOf returns the step of a key, made if need be. The caller holds e.mu.
@@ -122,6 +123,9 @@ func (e *executor) take(ctx context.Context, c *supervisor.Client, told <-chan s
 			st.exited, st.announced, st.launching = ev.Exited, true, false
 			e.tell(st)
 			e.mu.Unlock()
+			if !events.IsMainStep(st.key.step) {
+				e.stepOver(st.key)
+			}
 		}
 		e.poke()
 	}
@@ -185,7 +189,7 @@ func (e *executor) tell(st *step) {
 	}
 	switch {
 	case st.exited != nil:
-		if !st.exitQueued && st.exitSeq == 0 {
+		if !st.exitQueued && st.exitSeq == 0 && (!events.IsMainStep(st.key.step) || len(e.others(st.key)) == 0) {
 			e.sayExited(st)
 		}
 	case st.started != nil && !st.startQueued && st.startSeq == 0:
@@ -195,7 +199,7 @@ func (e *executor) tell(st *step) {
 
 func (e *executor) sayStarted(st *step) {
 	st.startQueued = true
-	f := &events.StepStarted{Job: st.key.job, Run: st.key.run, Step: st.key.step, AtUs: st.started.GetStartedUnixNs() / 1e3}
+	f := &events.StepStarted{Job: st.key.job, Run: st.key.run, Step: st.key.step, AtUs: st.started.GetStartedUnixNs() / 1e3, Part: e.partOf(st)}
 	e.report.say(&events.NodeFact{Kind: &events.NodeFact_Started{Started: f}}, func(seq uint64) {
 		e.mu.Lock()
 		st.startQueued, st.startSeq = false, seq

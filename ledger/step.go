@@ -17,7 +17,7 @@ func stepStarted(s *rows.StepRow, a *events.Allocation, node string, f *events.S
 	if elsewhere(s, a, node) {
 		return
 	}
-	n := stepNode(s, a, node)
+	n := stepNode(s, a, node, f.Part)
 	if n.StartUs == 0 {
 		n.StartUs = f.AtUs
 	}
@@ -30,7 +30,7 @@ func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.St
 		measure(s, node, 0, f.Usage)
 		return
 	}
-	n := stepNode(s, a, node)
+	n := stepNode(s, a, node, nil)
 	if n.EndUs != 0 {
 		return // told twice
 	}
@@ -45,7 +45,7 @@ func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.St
 		s.Text = f.Text
 	}
 	worse(s, f)
-	measure(s, node, firstTask(s, a, node), f.Usage)
+	measure(s, node, n.FirstTask, f.Usage)
 	end := int64(0)
 	for _, n := range s.ByNode {
 		if n.EndUs == 0 {
@@ -148,24 +148,9 @@ func higher(p *rows.Peak, value uint64, node string, task uint32) {
 	}
 }
 
-// firstTask is the first task of the step on a node: nodes say what the step used there, not which of its tasks did.
-func firstTask(s *rows.StepRow, a *events.Allocation, node string) uint32 {
-	if s.Step >= events.StepInteractive {
-		return 0
-	}
-	first := uint32(0)
-	a.Each(func(_ int, n string, share *events.NodeShare) bool {
-		if n == node {
-			return false
-		}
-		first += max(share.Tasks, 1)
-		return true
-	})
-	return first
-}
-
-// stepNode is a node's part in a step. A node that speaks of it for the first time adds its share of the run.
-func stepNode(s *rows.StepRow, a *events.Allocation, node string) *rows.StepNode {
+// stepNode is a node's part in a step. A node that speaks of it for the first time adds what the step has there: what the node says
+// of a numbered step, or else its share of the run.
+func stepNode(s *rows.StepRow, a *events.Allocation, node string, part *events.StepPart) *rows.StepNode {
 	for _, n := range s.ByNode {
 		if n.Node == node {
 			return n
@@ -178,14 +163,31 @@ func stepNode(s *rows.StepRow, a *events.Allocation, node string) *rows.StepNode
 		s.Alloc = &rows.Tres{}
 	}
 	share, _ := a.ForNode(node)
+	if part != nil {
+		s.Name, s.Layout = part.Name, part.Layout
+		n.FirstTask = part.FirstTask
+		s.Tasks += part.Tasks
+		memory := part.MemoryMib
+		if memory == 0 {
+			memory = share.GetMemoryMib()
+		}
+		addShare(s.Alloc, &events.NodeShare{Cpus: part.Cpus, MemoryMib: memory, Gres: part.Gres}, 1)
+		return n
+	}
 	if share != nil {
 		addShare(s.Alloc, share, 1)
 	}
 	if s.Step >= events.StepInteractive {
 		s.Tasks++
-	} else {
-		s.Tasks += max(share.GetTasks(), 1)
+		return n
 	}
+	s.Tasks += max(share.GetTasks(), 1)
+	a.Each(func(_ int, before string, share *events.NodeShare) bool {
+		if before != node {
+			n.FirstTask += max(share.Tasks, 1)
+		}
+		return before != node
+	})
 	return n
 }
 

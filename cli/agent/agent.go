@@ -271,6 +271,8 @@ func (c *call) answer(req *wire.Request) *wire.Response {
 		return c.ask(w.Ask)
 	case *wire.Request_Account:
 		return c.account(w.Account)
+	case *wire.Request_Step:
+		return c.step(w.Step)
 	case *wire.Request_Blob:
 		return c.blob(w.Blob)
 	case *wire.Request_Stats:

@@ -99,7 +99,11 @@ func (h *holder) refused(text string) int {
 	for _, l := range lines[:len(lines)-1] {
 		fmt.Fprintf(h.w.Stderr, "%s: error: %s\n", h.name, l)
 	}
-	fmt.Fprintf(h.w.Stderr, "%s: error: Job submit/allocate failed: %s\n", h.name, lines[len(lines)-1])
+	what := "Job submit/allocate failed"
+	if h.name == "srun" {
+		what = "Unable to allocate resources"
+	}
+	fmt.Fprintf(h.w.Stderr, "%s: error: %s: %s\n", h.name, what, lines[len(lines)-1])
 	return h.exitError()
 }
 
@@ -167,7 +171,9 @@ func (h *holder) ask(a *slurm.Allocation) (code int, ok bool) {
 		case <-waiting:
 			waiting = nil
 			waited = true
-			h.say("Pending job allocation %d", v.Job)
+			if h.name == "salloc" {
+				h.say("Pending job allocation %d", v.Job)
+			}
 			h.say("job %d queued and waiting for resources", v.Job)
 		case <-late:
 			h.done(1)

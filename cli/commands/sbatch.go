@@ -56,7 +56,7 @@ func sbatch(args []string, w *World) int {
 		}
 	}
 	if s.TestOnly {
-		return tested(w, c, s)
+		return tested(w, c, "sbatch", s)
 	}
 	job := &wire.Job{}
 	for _, part := range s.Components() {
@@ -94,7 +94,7 @@ func sbatch(args []string, w *World) int {
 }
 
 // tested says when and where a job would start, on stderr as Slurm does; nothing is submitted.
-func tested(w *World, c *wire.Conn, s *slurm.Submission) int {
+func tested(w *World, c *wire.Conn, name string, s *slurm.Submission) int {
 	a, err := c.Ask(&projections.Ask{What: &projections.Ask_Test{Test: &projections.AskTest{Spec: s.Spec}}})
 	text := ""
 	switch t := a.GetTest(); {
@@ -105,13 +105,13 @@ func tested(w *World, c *wire.Conn, s *slurm.Submission) int {
 	default:
 		if !s.Quiet {
 			start := time.UnixMicro(t.StartUs).In(w.Now.Location()).Format("2006-01-02T15:04:05")
-			fmt.Fprintf(w.Stderr, "sbatch: Job %d to start at %s using %d processors on nodes %s in partition %s\n", t.Job, start, t.Cpus, t.Nodes, t.Partition)
+			fmt.Fprintf(w.Stderr, "%s: Job %d to start at %s using %d processors on nodes %s in partition %s\n", name, t.Job, start, t.Cpus, t.Nodes, t.Partition)
 		}
 		return 0
 	}
 	lines := strings.Split(text, "\n")
 	for _, l := range lines[:len(lines)-1] {
-		fmt.Fprintf(w.Stderr, "sbatch: error: %s\n", l)
+		fmt.Fprintf(w.Stderr, "%s: error: %s\n", name, l)
 	}
 	fmt.Fprintf(w.Stderr, "allocation failure: %s\n", lines[len(lines)-1])
 	return 1

@@ -10,9 +10,13 @@ import (
 	"strings"
 
 	"stint/cli/commands"
+	"stint/executor/tasks"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == tasks.Command {
+		os.Exit(tasks.Main())
+	}
 	debug.SetGCPercent(400) // it ends soon: time is worth more than memory
 	name, args := filepath.Base(os.Args[0]), os.Args[1:]
 	if !commands.Has(name) && len(args) > 0 {

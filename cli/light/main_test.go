@@ -18,7 +18,7 @@ func TestDependencies(t *testing.T) {
 		path, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		seen[path] = true
 		for _, h := range heavy {
-			if strings.HasPrefix(path, h) && path != "stint/executor/machine" { // which reads a few files
+			if strings.HasPrefix(path, h) && path != "stint/executor/machine" && path != "stint/executor/tasks" { // a few files; what is said of steps
 				t.Errorf("the light client is linked with %s", path)
 			}
 		}

@@ -72,6 +72,8 @@ func (c *Conn) watch(req *Request) *watch {
 		own = ms(max(r.Ask.GetWait().GetWaitMs(), r.Ask.GetVerdicts().GetWaitMs()))
 	case *Request_Account:
 		own = ms(r.Account.GetStory().GetWaitMs())
+	case *Request_Step:
+		own = ms(r.Step.GetWaitMs())
 	}
 	if c.Patience > 0 {
 		w.most = c.Patience

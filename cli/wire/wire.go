@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"stint/events"
+	"stint/executor/tasks"
 	"stint/ledger/rows"
 	"stint/projections"
 )
@@ -273,6 +274,19 @@ func (c *Conn) Stats(reset bool) (*Counted, error) {
 		return nil, errors.New("the agent answered something else than was asked")
 	}
 	return a, nil
+}
+
+// Step has a step made in an allocation of the caller's.
+func (c *Conn) Step(s *tasks.Create) (*tasks.Reply, error) {
+	resp, err := c.Call(&Request{What: &Request_Step{Step: s}})
+	if err != nil {
+		return nil, err
+	}
+	r := resp.GetStep()
+	if r == nil {
+		return nil, errors.New("the agent answered something else than was asked")
+	}
+	return r, nil
 }
 
 // Blob fetches a script or an environment. The agent hands it only to who submitted it, and to root.

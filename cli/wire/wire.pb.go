@@ -15,6 +15,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	events "stint/events"
+	tasks "stint/executor/tasks"
 	rows "stint/ledger/rows"
 	projections "stint/projections"
 	sync "sync"
@@ -39,6 +40,7 @@ type Request struct {
 	//	*Request_Hello
 	//	*Request_Blob
 	//	*Request_Stats
+	//	*Request_Step
 	What          isRequest_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -144,6 +146,15 @@ func (x *Request) GetStats() *Stats {
 	return nil
 }
 
+func (x *Request) GetStep() *tasks.Create {
+	if x != nil {
+		if x, ok := x.What.(*Request_Step); ok {
+			return x.Step
+		}
+	}
+	return nil
+}
+
 type isRequest_What interface {
 	isRequest_What()
 }
@@ -176,6 +187,10 @@ type Request_Stats struct {
 	Stats *Stats `protobuf:"bytes,9,opt,name=stats,proto3,oneof"`
 }
 
+type Request_Step struct {
+	Step *tasks.Create `protobuf:"bytes,7,opt,name=step,proto3,oneof"` // a step in an allocation of the caller's
+}
+
 func (*Request_Submit) isRequest_What() {}
 
 func (*Request_Control) isRequest_What() {}
@@ -189,6 +204,8 @@ func (*Request_Hello) isRequest_What() {}
 func (*Request_Blob) isRequest_What() {}
 
 func (*Request_Stats) isRequest_What() {}
+
+func (*Request_Step) isRequest_What() {}
 
 type Response struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -204,6 +221,7 @@ type Response struct {
 	//	*Response_Welcome
 	//	*Response_Blob
 	//	*Response_Counted
+	//	*Response_Step
 	What          isResponse_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -328,6 +346,15 @@ func (x *Response) GetCounted() *Counted {
 	return nil
 }
 
+func (x *Response) GetStep() *tasks.Reply {
+	if x != nil {
+		if x, ok := x.What.(*Response_Step); ok {
+			return x.Step
+		}
+	}
+	return nil
+}
+
 type isResponse_What interface {
 	isResponse_What()
 }
@@ -356,6 +383,10 @@ type Response_Counted struct {
 	Counted *Counted `protobuf:"bytes,11,opt,name=counted,proto3,oneof"`
 }
 
+type Response_Step struct {
+	Step *tasks.Reply `protobuf:"bytes,10,opt,name=step,proto3,oneof"`
+}
+
 func (*Response_Verdicts) isResponse_What() {}
 
 func (*Response_Answer) isResponse_What() {}
@@ -367,6 +398,8 @@ func (*Response_Welcome) isResponse_What() {}
 func (*Response_Blob) isResponse_What() {}
 
 func (*Response_Counted) isResponse_What() {}
+
+func (*Response_Step) isResponse_What() {}
 
 // Submit: jobs, each with one component or the components of a heterogeneous one.
 type Submit struct {
@@ -1092,7 +1125,7 @@ var File_cli_wire_wire_proto protoreflect.FileDescriptor
 const file_cli_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"\x13cli/wire/wire.proto\x12\n" +
-	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x16ledger/rows/rows.proto\"\xce\x02\n" +
+	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x19executor/tasks/step.proto\x1a\x16ledger/rows/rows.proto\"\xf9\x02\n" +
 	"\aRequest\x12,\n" +
 	"\x06submit\x18\x01 \x01(\v2\x12.stint.wire.SubmitH\x00R\x06submit\x12/\n" +
 	"\acontrol\x18\x02 \x01(\v2\x13.stint.wire.ControlH\x00R\acontrol\x12*\n" +
@@ -1100,8 +1133,9 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\aaccount\x18\x04 \x01(\v2\x11.stint.ledger.AskH\x00R\aaccount\x12)\n" +
 	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
 	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blob\x12)\n" +
-	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05statsB\x06\n" +
-	"\x04what\"\x8b\x03\n" +
+	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05stats\x12)\n" +
+	"\x04step\x18\a \x01(\v2\x13.stint.tasks.CreateH\x00R\x04stepB\x06\n" +
+	"\x04what\"\xb5\x03\n" +
 	"\bResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
@@ -1112,7 +1146,9 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\aaccount\x18\x06 \x01(\v2\x14.stint.ledger.AnswerH\x00R\aaccount\x12/\n" +
 	"\awelcome\x18\a \x01(\v2\x13.stint.wire.WelcomeH\x00R\awelcome\x12\x14\n" +
 	"\x04blob\x18\b \x01(\fH\x00R\x04blob\x12/\n" +
-	"\acounted\x18\v \x01(\v2\x13.stint.wire.CountedH\x00R\acountedB\x06\n" +
+	"\acounted\x18\v \x01(\v2\x13.stint.wire.CountedH\x00R\acounted\x12(\n" +
+	"\x04step\x18\n" +
+	" \x01(\v2\x12.stint.tasks.ReplyH\x00R\x04stepB\x06\n" +
 	"\x04what\"z\n" +
 	"\x06Submit\x12#\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0f.stint.wire.JobR\x04jobs\x12\x17\n" +
@@ -1198,12 +1234,14 @@ var file_cli_wire_wire_proto_goTypes = []any{
 	(*projections.Ask)(nil),    // 13: stint.projections.Ask
 	(*rows.Ask)(nil),           // 14: stint.ledger.Ask
 	(*events.BlobRef)(nil),     // 15: stint.events.BlobRef
-	(events.Code)(0),           // 16: stint.events.Code
-	(*projections.Answer)(nil), // 17: stint.projections.Answer
-	(*rows.Answer)(nil),        // 18: stint.ledger.Answer
-	(*events.JobSpec)(nil),     // 19: stint.events.JobSpec
-	(events.Verb)(0),           // 20: stint.events.Verb
-	(*events.Verdict)(nil),     // 21: stint.events.Verdict
+	(*tasks.Create)(nil),       // 16: stint.tasks.Create
+	(events.Code)(0),           // 17: stint.events.Code
+	(*projections.Answer)(nil), // 18: stint.projections.Answer
+	(*rows.Answer)(nil),        // 19: stint.ledger.Answer
+	(*tasks.Reply)(nil),        // 20: stint.tasks.Reply
+	(*events.JobSpec)(nil),     // 21: stint.events.JobSpec
+	(events.Verb)(0),           // 22: stint.events.Verb
+	(*events.Verdict)(nil),     // 23: stint.events.Verdict
 }
 var file_cli_wire_wire_proto_depIdxs = []int32{
 	2,  // 0: stint.wire.Request.submit:type_name -> stint.wire.Submit
@@ -1213,27 +1251,29 @@ var file_cli_wire_wire_proto_depIdxs = []int32{
 	8,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
 	15, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
 	10, // 6: stint.wire.Request.stats:type_name -> stint.wire.Stats
-	16, // 7: stint.wire.Response.code:type_name -> stint.events.Code
-	6,  // 8: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
-	17, // 9: stint.wire.Response.answer:type_name -> stint.projections.Answer
-	18, // 10: stint.wire.Response.account:type_name -> stint.ledger.Answer
-	9,  // 11: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
-	11, // 12: stint.wire.Response.counted:type_name -> stint.wire.Counted
-	3,  // 13: stint.wire.Submit.jobs:type_name -> stint.wire.Job
-	4,  // 14: stint.wire.Job.components:type_name -> stint.wire.Component
-	19, // 15: stint.wire.Component.spec:type_name -> stint.events.JobSpec
-	20, // 16: stint.wire.Control.verb:type_name -> stint.events.Verb
-	7,  // 17: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
-	16, // 18: stint.wire.Verdict.code:type_name -> stint.events.Code
-	21, // 19: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
-	17, // 20: stint.wire.Counted.answer:type_name -> stint.projections.Answer
-	12, // 21: stint.wire.Counted.kinds:type_name -> stint.wire.Calls
-	12, // 22: stint.wire.Counted.users:type_name -> stint.wire.Calls
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	16, // 7: stint.wire.Request.step:type_name -> stint.tasks.Create
+	17, // 8: stint.wire.Response.code:type_name -> stint.events.Code
+	6,  // 9: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
+	18, // 10: stint.wire.Response.answer:type_name -> stint.projections.Answer
+	19, // 11: stint.wire.Response.account:type_name -> stint.ledger.Answer
+	9,  // 12: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
+	11, // 13: stint.wire.Response.counted:type_name -> stint.wire.Counted
+	20, // 14: stint.wire.Response.step:type_name -> stint.tasks.Reply
+	3,  // 15: stint.wire.Submit.jobs:type_name -> stint.wire.Job
+	4,  // 16: stint.wire.Job.components:type_name -> stint.wire.Component
+	21, // 17: stint.wire.Component.spec:type_name -> stint.events.JobSpec
+	22, // 18: stint.wire.Control.verb:type_name -> stint.events.Verb
+	7,  // 19: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
+	17, // 20: stint.wire.Verdict.code:type_name -> stint.events.Code
+	23, // 21: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
+	18, // 22: stint.wire.Counted.answer:type_name -> stint.projections.Answer
+	12, // 23: stint.wire.Counted.kinds:type_name -> stint.wire.Calls
+	12, // 24: stint.wire.Counted.users:type_name -> stint.wire.Calls
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_cli_wire_wire_proto_init() }
@@ -1249,6 +1289,7 @@ func file_cli_wire_wire_proto_init() {
 		(*Request_Hello)(nil),
 		(*Request_Blob)(nil),
 		(*Request_Stats)(nil),
+		(*Request_Step)(nil),
 	}
 	file_cli_wire_wire_proto_msgTypes[1].OneofWrappers = []any{
 		(*Response_Verdicts)(nil),
@@ -1257,6 +1298,7 @@ func file_cli_wire_wire_proto_init() {
 		(*Response_Welcome)(nil),
 		(*Response_Blob)(nil),
 		(*Response_Counted)(nil),
+		(*Response_Step)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -11,6 +11,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	events "stint/events"
+	tasks "stint/executor/tasks"
 	rows "stint/ledger/rows"
 	projections "stint/projections"
 )
@@ -104,6 +105,15 @@ func (m *Request_Stats) CloneVT() isRequest_What {
 	return r
 }
 
+func (m *Request_Step) CloneVT() isRequest_What {
+	if m == nil {
+		return (*Request_Step)(nil)
+	}
+	r := new(Request_Step)
+	r.Step = m.Step.CloneVT()
+	return r
+}
+
 func (m *Response) CloneVT() *Response {
 	if m == nil {
 		return (*Response)(nil)
@@ -182,6 +192,15 @@ func (m *Response_Counted) CloneVT() isResponse_What {
 	}
 	r := new(Response_Counted)
 	r.Counted = m.Counted.CloneVT()
+	return r
+}
+
+func (m *Response_Step) CloneVT() isResponse_What {
+	if m == nil {
+		return (*Response_Step)(nil)
+	}
+	r := new(Response_Step)
+	r.Step = m.Step.CloneVT()
 	return r
 }
 
@@ -625,6 +644,31 @@ func (this *Request_Blob) EqualVT(thatIface isRequest_What) bool {
 	return true
 }
 
+func (this *Request_Step) EqualVT(thatIface isRequest_What) bool {
+	that, ok := thatIface.(*Request_Step)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.Step, that.Step; p != q {
+		if p == nil {
+			p = &tasks.Create{}
+		}
+		if q == nil {
+			q = &tasks.Create{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
 func (this *Request_Stats) EqualVT(thatIface isRequest_What) bool {
 	that, ok := thatIface.(*Request_Stats)
 	if !ok {
@@ -801,6 +845,31 @@ func (this *Response_Blob) EqualVT(thatIface isResponse_What) bool {
 	}
 	if string(this.Blob) != string(that.Blob) {
 		return false
+	}
+	return true
+}
+
+func (this *Response_Step) EqualVT(thatIface isResponse_What) bool {
+	that, ok := thatIface.(*Response_Step)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.Step, that.Step; p != q {
+		if p == nil {
+			p = &tasks.Reply{}
+		}
+		if q == nil {
+			q = &tasks.Reply{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
 	}
 	return true
 }
@@ -1366,6 +1435,25 @@ func (m *Request_Blob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	return len(dAtA) - i, nil
 }
+func (m *Request_Step) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Request_Step) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.Step != nil {
+		size, err := m.Step.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3a
+	}
+	return len(dAtA) - i, nil
+}
 func (m *Request_Stats) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
@@ -1544,6 +1632,25 @@ func (m *Response_Blob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Blob)))
 	i--
 	dAtA[i] = 0x42
+	return len(dAtA) - i, nil
+}
+func (m *Response_Step) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Response_Step) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.Step != nil {
+		size, err := m.Step.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x52
+	}
 	return len(dAtA) - i, nil
 }
 func (m *Response_Counted) MarshalToVT(dAtA []byte) (int, error) {
@@ -2302,6 +2409,18 @@ func (m *Request_Blob) SizeVT() (n int) {
 	}
 	return n
 }
+func (m *Request_Step) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Step != nil {
+		l = m.Step.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	return n
+}
 func (m *Request_Stats) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -2397,6 +2516,18 @@ func (m *Response_Blob) SizeVT() (n int) {
 	_ = l
 	l = len(m.Blob)
 	n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	return n
+}
+func (m *Response_Step) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Step != nil {
+		l = m.Step.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	return n
 }
 func (m *Response_Counted) SizeVT() (n int) {
@@ -2947,6 +3078,47 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 				m.What = &Request_Blob{Blob: v}
 			}
 			iNdEx = postIndex
+		case 7:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Step", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.What.(*Request_Step); ok {
+				if err := oneof.Step.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &tasks.Create{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.What = &Request_Step{Step: v}
+			}
+			iNdEx = postIndex
 		case 9:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Stats", wireType)
@@ -3339,6 +3511,47 @@ func (m *Response) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Kept = bool(v != 0)
+		case 10:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Step", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.What.(*Response_Step); ok {
+				if err := oneof.Step.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &tasks.Reply{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.What = &Response_Step{Step: v}
+			}
+			iNdEx = postIndex
 		case 11:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Counted", wireType)

@@ -108,12 +108,13 @@ func (r Role) Permissions() (publish, subscribe []string) {
 		}
 		return publish, []string{own, "ask.>", MoreSubject + ".*"}
 	case Executor:
-		publish = append(publish, "ev.node."+r.Name, "usage."+r.Name, "beat."+r.Name, "ask.node."+r.Name, MoreSubject+".*")
+		publish = append(publish, "ev.node."+r.Name, "usage."+r.Name, "beat."+r.Name, "ask.node."+r.Name, MoreSubject+".*",
+			"step.*."+r.Name, "_IN.agent.>", "_IN.executor.>")
 		publish = append(publish, readingSubject(EventsStream, "ev.node."+r.Name)...)
 		publish = append(publish, readingSubject(BlobsStream, BlobsSubjects)...)
-		return publish, []string{own, "run." + r.Name}
+		return publish, []string{own, "run." + r.Name, "step." + r.Name + ".*", MoreSubject + ".*"}
 	case Agent:
-		publish = append(publish, "ev.intent.@"+r.Name, BlobsSubjects, "ask.*", MoreSubject+".*")
+		publish = append(publish, "ev.intent.@"+r.Name, BlobsSubjects, "ask.*", "step.*.@"+r.Name, MoreSubject+".*")
 		publish = append(publish, readingSubject(EventsStream, "ev.intent.@"+r.Name)...)
 		publish = append(publish, readingSubject(BlobsStream, BlobsSubjects)...)
 		publish = append(publish, readingSubject(UsageStream, UsageSubjects)...)

@@ -820,6 +820,7 @@ type StepRow struct {
 	ChangedSeq    uint64                 `protobuf:"varint,32,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`
 	SubmitLine    string                 `protobuf:"bytes,33,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
 	NotLaunched   bool                   `protobuf:"varint,34,opt,name=not_launched,json=notLaunched,proto3" json:"not_launched,omitempty"` // it never started on some node
+	Layout        string                 `protobuf:"bytes,35,opt,name=layout,proto3" json:"layout,omitempty"`                               // how its tasks are dealt out; empty: Block
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,6 +1093,13 @@ func (x *StepRow) GetNotLaunched() bool {
 	return false
 }
 
+func (x *StepRow) GetLayout() string {
+	if x != nil {
+		return x.Layout
+	}
+	return ""
+}
+
 // Peak: a value and where it was seen; absent if nothing was measured.
 type Peak struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1158,6 +1166,7 @@ type StepNode struct {
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	StartUs       int64                  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
 	EndUs         int64                  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	FirstTask     uint32                 `protobuf:"varint,4,opt,name=first_task,json=firstTask,proto3" json:"first_task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1209,6 +1218,13 @@ func (x *StepNode) GetStartUs() int64 {
 func (x *StepNode) GetEndUs() int64 {
 	if x != nil {
 		return x.EndUs
+	}
+	return 0
+}
+
+func (x *StepNode) GetFirstTask() uint32 {
+	if x != nil {
+		return x.FirstTask
 	}
 	return 0
 }
@@ -2877,7 +2893,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\tGresCount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\x86\t\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\x9e\t\n" +
 	"\aStepRow\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12,\n" +
@@ -2921,15 +2937,18 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"changedSeq\x12\x1f\n" +
 	"\vsubmit_line\x18! \x01(\tR\n" +
 	"submitLine\x12!\n" +
-	"\fnot_launched\x18\" \x01(\bR\vnotLaunched\"D\n" +
+	"\fnot_launched\x18\" \x01(\bR\vnotLaunched\x12\x16\n" +
+	"\x06layout\x18# \x01(\tR\x06layout\"D\n" +
 	"\x04Peak\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x04R\x05value\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\rR\x04task\"P\n" +
+	"\x04task\x18\x03 \x01(\rR\x04task\"o\n" +
 	"\bStepNode\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
 	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x03 \x01(\x03R\x05endUs\"v\n" +
+	"\x06end_us\x18\x03 \x01(\x03R\x05endUs\x12\x1d\n" +
+	"\n" +
+	"first_task\x18\x04 \x01(\rR\tfirstTask\"v\n" +
 	"\rAllocationRow\x128\n" +
 	"\n" +
 	"allocation\x18\x01 \x01(\v2\x18.stint.events.AllocationR\n" +

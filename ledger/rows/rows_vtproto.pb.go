@@ -196,6 +196,7 @@ func (m *StepRow) CloneVT() *StepRow {
 	r.ChangedSeq = m.ChangedSeq
 	r.SubmitLine = m.SubmitLine
 	r.NotLaunched = m.NotLaunched
+	r.Layout = m.Layout
 	if rhs := m.ByNode; rhs != nil {
 		tmpContainer := make([]*StepNode, len(rhs))
 		for k, v := range rhs {
@@ -241,6 +242,7 @@ func (m *StepNode) CloneVT() *StepNode {
 	r.Node = m.Node
 	r.StartUs = m.StartUs
 	r.EndUs = m.EndUs
+	r.FirstTask = m.FirstTask
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1197,6 +1199,9 @@ func (this *StepRow) EqualVT(that *StepRow) bool {
 	if this.NotLaunched != that.NotLaunched {
 		return false
 	}
+	if this.Layout != that.Layout {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1245,6 +1250,9 @@ func (this *StepNode) EqualVT(that *StepNode) bool {
 		return false
 	}
 	if this.EndUs != that.EndUs {
+		return false
+	}
+	if this.FirstTask != that.FirstTask {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2940,6 +2948,15 @@ func (m *StepRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Layout) > 0 {
+		i -= len(m.Layout)
+		copy(dAtA[i:], m.Layout)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Layout)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x9a
+	}
 	if m.NotLaunched {
 		i--
 		if m.NotLaunched {
@@ -3290,6 +3307,11 @@ func (m *StepNode) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FirstTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FirstTask))
+		i--
+		dAtA[i] = 0x20
 	}
 	if m.EndUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EndUs))
@@ -5256,6 +5278,10 @@ func (m *StepRow) SizeVT() (n int) {
 	if m.NotLaunched {
 		n += 3
 	}
+	l = len(m.Layout)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5295,6 +5321,9 @@ func (m *StepNode) SizeVT() (n int) {
 	}
 	if m.EndUs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.EndUs))
+	}
+	if m.FirstTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.FirstTask))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8947,6 +8976,38 @@ func (m *StepRow) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.NotLaunched = bool(v != 0)
+		case 35:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Layout", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Layout = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -9185,6 +9246,25 @@ func (m *StepNode) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.EndUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FirstTask", wireType)
+			}
+			m.FirstTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FirstTask |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -132,6 +132,9 @@ var AccountFields = []AccountField{
 		if a.Step.GetStep() >= events.StepInteractive {
 			return "Unknown"
 		}
+		if l := a.Step.GetLayout(); l != "" {
+			return l
+		}
 		return "Cyclic"
 	})},
 	{"Licenses", 10, 2302, 0, jobOnly((*rows.JobRow).GetLicenses)},

@@ -1,0 +1,681 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"stint/events"
+	"stint/events/bus"
+	"stint/executor/gpu"
+	"stint/executor/layout"
+	"stint/executor/supervisor"
+	"stint/executor/tasks"
+	"stint/projections"
+)
+
+// Numbered steps. The executor of a run's first node gives them numbers and CPUs; every node of a step starts its own part. What
+// the first node has given out is in a file, so that an executor that comes after it goes on counting.
+
+// board is what the first node of a run knows of its steps.
+type board struct {
+	mu      sync.Mutex
+	path    string
+	steps   tasks.Steps
+	made    map[string]*making // by nonce: a question that is put again gets the same answer
+	changed chan struct{}      // closed when something has become free
+}
+
+// making is a step on its way.
+type making struct {
+	done  chan struct{}
+	reply *tasks.Reply
+}
+
+// stepping is the part of an executor that numbered steps are dealt with in.
+type stepping struct {
+	boardsMu sync.Mutex
+	boards   map[[2]uint32]*board
+	runs     map[uint32]*projections.NodeRun // what should run here, as of the last answer; guarded by executor.mu
+	answered chan struct{}                   // closed with every answer; guarded by executor.mu
+}
+
+func (s *stepping) init() {
+	s.boards, s.runs, s.answered = map[[2]uint32]*board{}, map[uint32]*projections.NodeRun{}, make(chan struct{})
+}
+
+// hearRuns takes in what an answer says should run here. The caller holds e.mu.
+func (e *executor) hearRuns(runs []*projections.NodeRun) {
+	clear(e.runs)
+	for _, r := range runs {
+		e.runs[r.GetJob().GetId()] = r
+	}
+	close(e.answered)
+	e.answered = make(chan struct{})
+	e.boardsMu.Lock()
+	defer e.boardsMu.Unlock()
+	for k, b := range e.boards {
+		if r := e.runs[k[0]]; r == nil || r.GetJob().GetRun() != k[1] {
+			delete(e.boards, k)
+			os.Remove(b.path)
+		}
+	}
+}
+
+// answerStep answers a question about steps.
+func (e *executor) answerStep(ctx context.Context, q bus.Nudge) ([]byte, error) {
+	from := q.Subject[strings.LastIndexByte(q.Subject, '.')+1:]
+	m := &tasks.Question{}
+	if err := m.UnmarshalVT(q.Data); err != nil {
+		return nil, fmt.Errorf("the question cannot be read: %w", err)
+	}
+	reply := &tasks.Reply{Refusal: tasks.Refusal_NOT_YOURS, Text: "this may not be asked from there"}
+	agent := strings.HasPrefix(from, "@")
+	switch w := m.What.(type) {
+	case *tasks.Question_Create:
+		if agent {
+			reply = e.createStep(ctx, w.Create)
+		}
+	case *tasks.Question_Launch:
+		if !agent {
+			reply = e.launchPart(ctx, from, w.Launch)
+		}
+	case *tasks.Question_Ended:
+		if node, err := events.Untoken(from); err == nil && !agent {
+			e.partEnded(key{w.Ended.Job, w.Ended.Run, w.Ended.Step}, node)
+			reply = &tasks.Reply{}
+		}
+	case *tasks.Question_Which:
+		if !agent {
+			reply = e.whichSteps(w.Which)
+		}
+	case *tasks.Question_End:
+		if !agent && e.isFirst(from, w.End.Job, w.End.Run) {
+			e.endPart(key{w.End.Job, w.End.Run, w.End.Step})
+			reply = &tasks.Reply{}
+		}
+	}
+	return reply.MarshalVT()
+}
+
+func refusal(kind tasks.Refusal, format string, args ...any) *tasks.Reply {
+	return &tasks.Reply{Refusal: kind, Text: fmt.Sprintf(format, args...)}
+}
+
+// runOf finds a run that should be here, if need be by asking the cluster first.
+func (e *executor) runOf(ctx context.Context, job uint32, least uint64) *projections.NodeRun {
+	e.atLeast(least)
+	for asked := false; ; asked = true {
+		e.mu.Lock()
+		r, seen, answered := e.runs[job], e.seen, e.answered
+		e.mu.Unlock()
+		if r != nil && (seen >= least || r.GetJob().GetState() == events.JobState_RUNNING) || r == nil && asked && seen >= least {
+			return r
+		}
+		e.poke()
+		select {
+		case <-answered:
+		case <-ctx.Done():
+			return r
+		}
+	}
+}
+
+// createStep makes a step of a run whose first node this is.
+func (e *executor) createStep(ctx context.Context, c *tasks.Create) *tasks.Reply {
+	r := e.runOf(ctx, c.Job, c.LeastSeq)
+	job := r.GetJob()
+	switch {
+	case r == nil || job.GetAllocation().FirstNode() != e.conf.Node:
+		return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
+	case c.Uid != 0 && c.Uid != job.GetOwner().GetUid():
+		return refusal(tasks.Refusal_NOT_YOURS, "Access/permission denied")
+	case job.GetStop() != nil || len(job.GetNodes()) > 0 && job.Nodes[0].GetExitedUs() != 0:
+		return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
+	case job.GetState() != events.JobState_RUNNING:
+		return refusal(tasks.Refusal_NOT_RUNNING, "Job is pending execution")
+	case c.Want == nil || c.Launcher == nil || len(c.Nonce) == 0:
+		return refusal(tasks.Refusal_NODE_CONFIG, "the request is not complete")
+	}
+	b := e.boardOf(job)
+	until := time.Now().Add(time.Duration(min(c.WaitMs, 60_000)) * time.Millisecond)
+	var parts []*tasks.Part
+	var m *making
+	var live *tasks.Live
+	for live == nil {
+		b.mu.Lock()
+		if m = b.made[string(c.Nonce)]; m != nil {
+			b.mu.Unlock()
+			select {
+			case <-m.done:
+				return m.reply
+			case <-ctx.Done():
+				return refusal(tasks.Refusal_BUSY, "the step is being started")
+			}
+		}
+		var no *layout.Refused
+		if parts, no = layout.Lay(job.GetAllocation(), c.Want, b.steps.Live); no == nil {
+			live = &tasks.Live{Step: b.steps.Next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap}
+			for _, p := range parts {
+				live.Open = append(live.Open, p.Node)
+			}
+			b.steps.Next++
+			b.steps.Live = append(b.steps.Live, live)
+			m = &making{done: make(chan struct{})}
+			b.made[string(c.Nonce)] = m
+			b.save(e)
+			b.mu.Unlock()
+			break
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		left := time.Until(until)
+		if no.Refusal != tasks.Refusal_BUSY || left <= 0 {
+			return refusal(no.Refusal, "%s", no.Text)
+		}
+		wait := time.NewTimer(left)
+		select {
+		case <-changed:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		wait.Stop()
+		if ctx.Err() != nil {
+			return refusal(no.Refusal, "%s", no.Text)
+		}
+		if r = e.runOf(ctx, c.Job, 0); r.GetJob().GetStop() != nil || r.GetJob().GetRun() != job.GetRun() {
+			return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
+		}
+	}
+	m.reply = e.launchAll(ctx, job, live, c)
+	b.mu.Lock()
+	if m.reply.Refusal != tasks.Refusal_NOT_REFUSED {
+		delete(b.made, string(c.Nonce))
+	}
+	b.mu.Unlock()
+	close(m.done)
+	return m.reply
+}
+
+// launchAll has all nodes of a step start their parts. If one cannot, the others are ended.
+func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *tasks.Live, c *tasks.Create) *tasks.Reply {
+	e.mu.Lock()
+	config, seq := e.config, e.seen
+	e.mu.Unlock()
+	l := &tasks.Launch{Job: job.GetId(), Run: job.GetRun(), Step: live.Step, Want: c.Want, Launcher: c.Launcher, Parts: live.Parts, LeastSeq: seq}
+	k := key{l.Job, l.Run, l.Step}
+	replies := make([]*tasks.Reply, len(live.Parts))
+	var all sync.WaitGroup
+	for i, p := range live.Parts {
+		all.Go(func() {
+			if p.Node == e.conf.Node {
+				replies[i] = e.launchHere(ctx, job, i, l)
+				return
+			}
+			reply, err := e.askNode(ctx, p.Node, &tasks.Question{What: &tasks.Question_Launch{Launch: l}})
+			if err != nil {
+				reply = refusal(tasks.Refusal_FAILED, "node %s does not answer: %v", p.Node, err)
+			}
+			replies[i] = reply
+		})
+	}
+	all.Wait()
+	for i, r := range replies {
+		if r.Refusal == tasks.Refusal_NOT_REFUSED {
+			continue
+		}
+		for j, p := range live.Parts {
+			if j == i || replies[j].Refusal != tasks.Refusal_NOT_REFUSED {
+				e.partEnded(k, p.Node)
+			} else if p.Node == e.conf.Node {
+				e.endPart(k)
+			} else {
+				go e.askNode(context.WithoutCancel(ctx), p.Node, &tasks.Question{What: &tasks.Question_End{End: &tasks.End{Job: k.job, Run: k.run, Step: k.step}}})
+			}
+		}
+		return refusal(tasks.Refusal_FAILED, "%s: %s", live.Parts[i].Node, r.Text)
+	}
+	created := &tasks.Created{Run: job.GetRun(), Step: live.Step, Parts: live.Parts, KillWaitS: config.GetKillWaitS()}
+	if config.GetCompat() == "22.05" {
+		created.CompatOld = 1
+	}
+	return &tasks.Reply{Created: created}
+}
+
+// askNode asks the executor of another node.
+func (e *executor) askNode(ctx context.Context, node string, q *tasks.Question) (*tasks.Reply, error) {
+	data, err := q.MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	b, err := e.conf.Bus.Wire().Ask(ctx, events.SubjectStep(node, events.Token(e.conf.Node)), data)
+	if err != nil {
+		return nil, err
+	}
+	reply := &tasks.Reply{}
+	return reply, reply.UnmarshalVT(b)
+}
+
+// isFirst says whether a subject token is that of the first node of a run that should be here.
+func (e *executor) isFirst(from string, job, run uint32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.runs[job].GetJob()
+	return j != nil && j.GetRun() == run && events.Token(j.GetAllocation().FirstNode()) == from
+}
+
+// launchPart starts this node's part of a step that the run's first node has made.
+func (e *executor) launchPart(ctx context.Context, from string, l *tasks.Launch) *tasks.Reply {
+	r := e.runOf(ctx, l.Job, l.LeastSeq)
+	if r.GetJob().GetRun() != l.Run || !e.isFirst(from, l.Job, l.Run) {
+		return refusal(tasks.Refusal_OVER, "the job is not here")
+	}
+	at := slices.IndexFunc(l.Parts, func(p *tasks.Part) bool { return p.Node == e.conf.Node })
+	if at < 0 {
+		return refusal(tasks.Refusal_NODE_CONFIG, "the step has no part here")
+	}
+	return e.launchHere(ctx, r.GetJob(), at, l)
+}
+
+// launchHere has the supervisor start the keeper of a step. Put twice, it starts once.
+func (e *executor) launchHere(ctx context.Context, job *projections.Job, at int, l *tasks.Launch) *tasks.Reply {
+	k := key{l.Job, l.Run, l.Step}
+	e.mu.Lock()
+	c := e.client
+	if st := e.steps[k]; st != nil && (st.launching || st.started != nil) {
+		e.mu.Unlock()
+		return &tasks.Reply{}
+	}
+	if c == nil {
+		e.mu.Unlock()
+		return refusal(tasks.Refusal_FAILED, "its supervisor is away")
+	}
+	launch, err := e.keeperLaunch(job, at, l)
+	if err != nil {
+		e.mu.Unlock()
+		return refusal(tasks.Refusal_FAILED, "%v", err)
+	}
+	st := e.stepOf(k)
+	st.launching, st.part = true, partFact(l, at)
+	e.mu.Unlock()
+	e.keepPart(k, st.part)
+	a, err := c.Launch(ctx, launch)
+	if err == nil && a.GetFailure() != supervisor.Failure_NO_FAILURE && a.GetFailure() != supervisor.Failure_ALREADY {
+		err = errors.New(a.GetDetail())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st.launching = false
+	if err != nil {
+		if st.started == nil && st.exited == nil && e.client == nil {
+			delete(e.steps, k) // should it have been started, the next watch tells
+		}
+		return refusal(tasks.Refusal_FAILED, "%v", err)
+	}
+	return &tasks.Reply{}
+}
+
+// partFact is what the log is told of this node's part.
+func partFact(l *tasks.Launch, at int) *events.StepPart {
+	p := l.Parts[at]
+	f := &events.StepPart{Name: l.Want.GetName(), Tasks: uint32(len(p.Tasks)), FirstTask: p.Tasks[0], Cpus: p.Cpus, MemoryMib: p.MemoryMib, Gres: p.Gres}
+	f.Layout = map[tasks.Spread]string{tasks.Spread_BLOCK: "Block", tasks.Spread_CYCLIC: "Cyclic", tasks.Spread_PLANE: "Plane", tasks.Spread_ARBITRARY: "Arbitrary"}[l.Want.GetSpread()]
+	return f
+}
+
+// keeperLaunch is the launch of a step's keeper on this node. The caller holds e.mu.
+func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (*supervisor.Launch, error) {
+	part, h, def := l.Parts[at], e.hardware, e.hardFor
+	share, place := job.GetAllocation().ForNode(e.conf.Node)
+	if h == nil || share == nil {
+		return nil, errors.New("the node does not know itself yet")
+	}
+	own := share.CloneVT()
+	own.Cpus, own.Gres = part.Cpus, part.Gres
+	if part.MemoryMib > 0 && share.GetMemoryMib() > 0 {
+		own.MemoryMib = min(part.MemoryMib, share.GetMemoryMib())
+	}
+	granted, err := h.granted(own)
+	if err != nil {
+		return nil, err
+	}
+	cage, err := e.cage(own, def, e.config, h, granted)
+	if err != nil {
+		return nil, err
+	}
+	order := &tasks.Order{Launcher: l.Launcher, Node: uint32(at), Name: e.conf.Node, Tasks: part.Tasks, KillWaitS: e.config.GetKillWaitS()}
+	order.Step = fmt.Sprintf("%d.%d", l.Job, l.Step)
+	hidden := len(cage.DenyDevices) > 0 && !h.virtual
+	e.stepEnviron(order, job, own, place, granted, hidden, l, at)
+	if h.pinned(def) {
+		if order.Affinity, err = affinities(h, own, part, l.Want); err != nil {
+			return nil, err
+		}
+	}
+	env, err := tasks.OrderEnviron(order)
+	if err != nil {
+		return nil, err
+	}
+	program, err := keeperProgram()
+	if err != nil {
+		return nil, err
+	}
+	owner := job.GetOwner()
+	out := &supervisor.Launch{
+		Key: key{l.Job, l.Run, l.Step}.sup(), Node: e.conf.Node, Argv: [][]byte{[]byte(program), []byte(tasks.Command)}, Cwd: []byte("/"),
+		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: l.Want.GetUmask(), Cage: cage,
+		KillWaitMs: int64(e.config.GetKillWaitS()) * 1000, TimeLimitMs: int64(l.Want.GetLimitS()) * 1000,
+	}
+	env = append(env, fmt.Sprintf("SLURM_JOB_ID=%d", l.Job), "GOMAXPROCS=2")
+	for _, v := range env {
+		out.Env = append(out.Env, []byte(v))
+	}
+	for _, r := range l.Want.GetRlimits() {
+		if !e.config.GetPropagateNone() {
+			out.Rlimits = append(out.Rlimits, &supervisor.Rlimit{Resource: r.GetResource(), Soft: r.GetSoft(), Hard: r.GetHard()})
+		}
+	}
+	return out, nil
+}
+
+// keeperProgram is what becomes a keeper: the light client beside this program, which starts fastest, or this program.
+func keeperProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	light := filepath.Join(filepath.Dir(self), "stint-cli")
+	if st, err := os.Stat(light); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+		return light, nil
+	}
+	return self, nil
+}
+
+// stepEnviron puts into an order what the node knows and the launcher does not.
+func (e *executor) stepEnviron(o *tasks.Order, job *projections.Job, share *events.NodeShare, place int, granted []gpu.GPU, hidden bool, l *tasks.Launch, at int) {
+	part := l.Parts[at]
+	set := func(name string, value any) { o.Environ = append(o.Environ, []byte(fmt.Sprintf("%s=%v", name, value))) }
+	ranks := make([]string, len(part.Tasks))
+	for i, t := range part.Tasks {
+		ranks[i] = fmt.Sprint(t)
+	}
+	cpus := share.UsableCPUs()
+	if n := events.Words(part.Cpus).Count(); share.GetUsable() == 0 || n < cpus {
+		cpus = n
+	}
+	set("SLURM_CPUS_ON_NODE", cpus)
+	set("SLURM_GTIDS", strings.Join(ranks, ","))
+	set("SLURM_NODEID", at)
+	set("SLURMD_NODENAME", e.conf.Node)
+	set("SLURM_TOPOLOGY_ADDR", e.conf.Node)
+	set("SLURM_TOPOLOGY_ADDR_PATTERN", "node")
+	if e.conf.SlurmConf != "" {
+		set("SLURM_CONF", e.conf.SlurmConf)
+	}
+	if len(granted) == 0 {
+		return
+	}
+	var indices []string
+	for _, g := range granted {
+		indices = append(indices, fmt.Sprint(g.Index))
+	}
+	set("SLURM_GPUS_ON_NODE", len(granted))
+	set("SLURM_STEP_GPUS", strings.Join(indices, ","))
+	seen := granted // as the tasks number them
+	if hidden {
+		seen = slices.Clone(granted)
+		for i := range seen {
+			seen[i].Index = i
+		}
+	}
+	for _, nv := range gpu.Environment(seen, 0, false) {
+		o.Environ = append(o.Environ, []byte(nv))
+	}
+	if n := int(part.GpusPerTask); n > 0 && n*len(part.Tasks) <= len(seen) {
+		for i := range part.Tasks {
+			te := &tasks.TaskEnviron{}
+			for _, nv := range gpu.Environment(seen[i*n:(i+1)*n], 0, false) {
+				te.Environ = append(te.Environ, []byte(nv))
+			}
+			o.TaskEnviron = append(o.TaskEnviron, te)
+		}
+	}
+}
+
+// affinities are the CPUs of each task, of the kernel's numbers: its own, where there are as many as the tasks count on and the
+// step has not asked for something else; none where every task may have all.
+func affinities(h *hardware, share *events.NodeShare, part *tasks.Part, want *tasks.Want) ([]*tasks.Affinity, error) {
+	cpus, err := h.kernelCPUs(share)
+	if err != nil {
+		return nil, err
+	}
+	each := int(max(1, want.GetCpusPerTask()))
+	if u := int(share.GetUsable()); u > 0 && u < len(cpus) {
+		each *= len(cpus) / u
+	}
+	need := each * len(part.Tasks)
+	if want.GetBind() == "none" || need > len(cpus) || want.GetBind() == "" && need != len(cpus) || need == len(cpus) && len(part.Tasks) == 1 {
+		return nil, nil
+	}
+	var out []*tasks.Affinity
+	for i := range part.Tasks {
+		out = append(out, &tasks.Affinity{Cpus: events.WordsOf(cpus[i*each : (i+1)*each]...)})
+	}
+	return out, nil
+}
+
+// endPart ends what a step has here.
+func (e *executor) endPart(k key) {
+	e.mu.Lock()
+	st, config := e.steps[k], e.config
+	var acts []func(context.Context)
+	if st != nil && st.exited == nil {
+		acts = e.end(st, supervisor.Cause_CANCELLED, int64(config.GetKillWaitS())*1000)
+	}
+	e.mu.Unlock()
+	for _, act := range acts {
+		ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+		act(ctx)
+		cancel()
+	}
+}
+
+// stepOver is called when a numbered step is over here: the run's first node is told, until it has heard.
+func (e *executor) stepOver(k key) {
+	e.mu.Lock()
+	first := e.runs[k.job].GetJob().GetAllocation().FirstNode()
+	e.mu.Unlock()
+	switch first {
+	case e.conf.Node:
+		e.partEnded(k, e.conf.Node)
+	case "":
+	default:
+		// Should it not hear, it asks itself before long.
+		go e.askNode(context.Background(), first, &tasks.Question{What: &tasks.Question_Ended{Ended: &tasks.Ended{Job: k.job, Run: k.run, Step: k.step}}})
+	}
+}
+
+// partEnded frees what a step has on a node.
+func (e *executor) partEnded(k key, node string) {
+	e.boardsMu.Lock()
+	b := e.boards[[2]uint32{k.job, k.run}]
+	e.boardsMu.Unlock()
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, l := range b.steps.Live {
+		at := slices.Index(l.Open, node)
+		if l.Step != k.step || at < 0 {
+			continue
+		}
+		if l.Open = slices.Delete(l.Open, at, at+1); len(l.Open) == 0 {
+			b.steps.Live = slices.Delete(b.steps.Live, i, i+1)
+			delete(b.made, string(l.Nonce))
+		}
+		b.save(e)
+		close(b.changed)
+		b.changed = make(chan struct{})
+		return
+	}
+}
+
+// whichSteps says which steps of a run live here.
+func (e *executor) whichSteps(w *tasks.Which) *tasks.Reply {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.client == nil {
+		return refusal(tasks.Refusal_FAILED, "its supervisor is away")
+	}
+	r := &tasks.Reply{}
+	for k, st := range e.steps {
+		if k.job == w.Job && k.run == w.Run && (st.launching || st.started != nil) && st.exited == nil {
+			r.Steps = append(r.Steps, k.step)
+		}
+	}
+	slices.Sort(r.Steps)
+	return r
+}
+
+// checkSteps compares what this node has given out with what lives: a word may have been lost, an executor started anew.
+func (e *executor) checkSteps(ctx context.Context) {
+	type doubt struct {
+		k    key
+		node string
+	}
+	var doubts []doubt
+	e.boardsMu.Lock()
+	for k, b := range e.boards {
+		b.mu.Lock()
+		for _, l := range b.steps.Live {
+			if m := b.made[string(l.Nonce)]; m != nil {
+				select {
+				case <-m.done:
+				default:
+					continue // on its way
+				}
+			}
+			for _, node := range l.Open {
+				doubts = append(doubts, doubt{key{k[0], k[1], l.Step}, node})
+			}
+		}
+		b.mu.Unlock()
+	}
+	e.boardsMu.Unlock()
+	known := map[doubt]*tasks.Reply{}
+	for _, d := range doubts {
+		of := doubt{key{d.k.job, d.k.run, 0}, d.node}
+		reply, ok := known[of]
+		if !ok {
+			w := &tasks.Which{Job: d.k.job, Run: d.k.run}
+			if d.node == e.conf.Node {
+				reply = e.whichSteps(w)
+			} else if r, err := e.askNode(ctx, d.node, &tasks.Question{What: &tasks.Question_Which{Which: w}}); err == nil {
+				reply = r
+			} else {
+				reply = refusal(tasks.Refusal_FAILED, "%v", err)
+			}
+			known[of] = reply
+		}
+		if reply.Refusal == tasks.Refusal_NOT_REFUSED && !slices.Contains(reply.Steps, d.k.step) {
+			e.partEnded(d.k, d.node)
+		}
+	}
+}
+
+func (e *executor) stepsDir() string { return filepath.Join(e.conf.StateDir, "steps") }
+
+// boardOf returns the board of a run, as an earlier executor of this node left it.
+func (e *executor) boardOf(job *projections.Job) *board {
+	k := [2]uint32{job.GetId(), job.GetRun()}
+	e.boardsMu.Lock()
+	defer e.boardsMu.Unlock()
+	if b := e.boards[k]; b != nil {
+		return b
+	}
+	b := &board{path: filepath.Join(e.stepsDir(), fmt.Sprintf("%d.%d", k[0], k[1])), made: map[string]*making{}, changed: make(chan struct{})}
+	if data, err := os.ReadFile(b.path); err == nil {
+		if err := b.steps.UnmarshalVT(data); err != nil {
+			e.log.Error("what steps a job has had cannot be read", "job", k[0], "error", err)
+		}
+	}
+	e.boards[k] = b
+	return b
+}
+
+// save writes the board down. The caller holds b.mu.
+func (b *board) save(e *executor) {
+	data, err := b.steps.MarshalVT()
+	if err == nil {
+		err = replaceFile(b.path, data)
+	}
+	if err != nil {
+		e.log.Warn("the steps of a job were not written down", "file", b.path, "error", err)
+	}
+}
+
+func replaceFile(path string, data []byte) error {
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err = os.WriteFile(path+".new", data, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.Rename(path+".new", path)
+}
+
+// partPath is where what the log is to be told of a step is kept for an executor that comes after this one.
+func (e *executor) partPath(k key) string {
+	return filepath.Join(e.stepsDir(), fmt.Sprintf("part.%d.%d.%d", k.job, k.run, k.step))
+}
+
+func (e *executor) keepPart(k key, p *events.StepPart) {
+	data, err := p.MarshalVT()
+	if err == nil {
+		err = replaceFile(e.partPath(k), data)
+	}
+	if err != nil {
+		e.log.Warn("a step's part was not written down", "step", k.String(), "error", err)
+	}
+}
+
+// partOf is what the log is to be told of a step; nil for a main step. The caller holds e.mu.
+func (e *executor) partOf(st *step) *events.StepPart {
+	if st.part == nil && !events.IsMainStep(st.key.step) {
+		if data, err := os.ReadFile(e.partPath(st.key)); err == nil {
+			p := &events.StepPart{}
+			if p.UnmarshalVT(data) == nil {
+				st.part = p
+			}
+		}
+	}
+	return st.part
+}
+
+// forgetPart is partOf's end.
+func (e *executor) forgetPart(k key) {
+	if !events.IsMainStep(k.step) {
+		os.Remove(e.partPath(k))
+	}
+}
+
+// others are the living steps of a main step's run here. The caller holds e.mu.
+func (e *executor) others(k key) (out []*step) {
+	for o, st := range e.steps {
+		if o.job == k.job && o.run == k.run && o != k && (st.launching || st.started != nil) && st.exited == nil {
+			out = append(out, st)
+		}
+	}
+	return out
+}

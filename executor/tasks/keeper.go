@@ -1,0 +1,533 @@
+package tasks
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"stint/events"
+)
+
+// Command is the word by which a program of Stint's becomes a keeper.
+const Command = "step-tasks"
+
+// orderVariable holds an Order in base64, in pieces: the kernel limits what one string may have.
+const (
+	orderVariable = "STINT_STEP_"
+	orderPiece    = 96 << 10
+)
+
+// OrderEnviron is what a keeper's environment holds.
+func OrderEnviron(o *Order) ([]string, error) {
+	data, err := o.MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	text := base64.StdEncoding.EncodeToString(data)
+	var out []string
+	for i := 0; len(text) > 0; i++ {
+		n := min(len(text), orderPiece)
+		out = append(out, orderVariable+strconv.Itoa(i)+"="+text[:n])
+		text = text[n:]
+	}
+	return out, nil
+}
+
+func orderOf(environ []string) (*Order, error) {
+	var text strings.Builder
+	for i := 0; ; i++ {
+		at := slices.IndexFunc(environ, func(nv string) bool { return strings.HasPrefix(nv, orderVariable+strconv.Itoa(i)+"=") })
+		if at < 0 {
+			break
+		}
+		_, piece, _ := strings.Cut(environ[at], "=")
+		text.WriteString(piece)
+	}
+	data, err := base64.StdEncoding.DecodeString(text.String())
+	o := &Order{}
+	if err == nil {
+		err = o.UnmarshalVT(data)
+	}
+	if err == nil && (o.Launcher == nil || len(o.Tasks) == 0) {
+		err = errors.New("it names no launcher and no tasks")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the order in the environment cannot be read: %w", err)
+	}
+	return o, nil
+}
+
+// keeper is the one process of a step on a node that the supervisor knows.
+type keeper struct {
+	order *Order
+	peer  *Peer
+	begin *Begin
+	tasks []*task
+
+	mu     sync.Mutex
+	ending bool
+	hung   bool // the launcher is gone
+	live   int
+	worst  syscall.WaitStatus
+	closed chan struct{} // when no task is left
+	once   sync.Once
+}
+
+// task is one of the tasks of the node.
+type task struct {
+	rank   uint32
+	proc   *os.Process
+	stdin  *feed
+	pty    *os.File
+	exited bool
+	pumps  sync.WaitGroup
+	drains []func() // take what is left of its output when it is over
+}
+
+// Main is the keeper: it ends as the worst of its tasks did.
+func Main() int {
+	// What is sent to all processes of the step is for the tasks.
+	heard := make(chan os.Signal, 64)
+	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE, syscall.SIGXCPU, syscall.SIGIO, syscall.SIGVTALRM, syscall.SIGPROF)
+	go func() {
+		for range heard {
+		}
+	}()
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // who may not speak to the launcher shall not read how
+	k := &keeper{closed: make(chan struct{})}
+	status, err := k.run(os.Environ())
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "stint %s: %v\n", Command, err)
+		return 1
+	}
+	if status.Signaled() { // end alike, without a core of its own
+		unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+		signal.Reset()
+		unix.Kill(os.Getpid(), status.Signal())
+		time.Sleep(time.Second)
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
+	if k.order, err = orderOf(environ); err != nil {
+		return 0, err
+	}
+	if k.peer, err = reach(k.order.Launcher, k.order.Node); err != nil {
+		return 0, err
+	}
+	defer k.peer.Close()
+	f, err := k.peer.Next()
+	if err != nil || f.Kind != KindBegin {
+		return 0, fmt.Errorf("the launcher says nothing: %w", err)
+	}
+	k.begin = &Begin{}
+	if err := k.begin.UnmarshalVT(f.Data); err != nil {
+		return 0, fmt.Errorf("what the launcher says cannot be read: %w", err)
+	}
+	k.enter()
+	started := k.startAll()
+	go k.listen()
+	if started > 0 {
+		<-k.closed
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.peer.Send(KindOver, 0, nil)
+	return k.worst, nil
+}
+
+// reach connects to the launcher.
+func reach(l *Launcher, node uint32) (*Peer, error) {
+	var errs []error
+	here := Boot()
+	for i, a := range l.Addresses {
+		if i == 0 && l.Boot != here {
+			continue // its own loopback
+		}
+		d := net.Dialer{Timeout: 10 * time.Second}
+		c, err := d.DialContext(context.Background(), "tcp", net.JoinHostPort(a, strconv.FormatUint(uint64(l.Port), 10)))
+		if err == nil {
+			var p *Peer
+			if p, err = Greet(c, l.Token, node); err == nil {
+				return p, nil
+			}
+			c.Close()
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("the launcher on %s cannot be reached: %w", l.Host, errors.Join(errs...))
+}
+
+// Boot names this machine and its network: where two processes agree in it, each reaches the other's loopback.
+func Boot() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	ns, _ := os.Readlink("/proc/self/ns/net")
+	return strings.TrimSpace(string(id)) + "/" + ns
+}
+
+// enter goes to the working directory, or to /tmp.
+func (k *keeper) enter() {
+	dir := string(k.begin.Dir)
+	if err := os.Chdir(dir); err != nil {
+		k.say("slurmstepd: error: couldn't chdir to `%s': %v: going to /tmp instead", dir, plain(err))
+		if os.Chdir("/tmp") != nil {
+			os.Chdir("/")
+		}
+	}
+}
+
+func plain(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errors.New(capital(errno.Error()))
+	}
+	return err
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func (k *keeper) say(format string, args ...any) {
+	k.peer.Send(KindSay, 0, []byte(fmt.Sprintf(format, args...)))
+}
+
+// startAll starts the tasks, and returns how many run.
+func (k *keeper) startAll() int {
+	var ranks, pids []uint32
+	failed := map[syscall.Errno][]uint32{}
+	for i, rank := range k.order.Tasks {
+		t := &task{rank: rank}
+		k.tasks = append(k.tasks, t)
+		if err := k.start(t, i); err != nil {
+			var errno syscall.Errno
+			if !errors.As(err, &errno) {
+				errno = syscall.EIO
+				k.say("slurmstepd: error: task %d: %v", rank, err)
+			}
+			failed[errno] = append(failed[errno], rank)
+			t.exited = true
+			continue
+		}
+		ranks, pids = append(ranks, rank), append(pids, uint32(t.proc.Pid))
+	}
+	k.mu.Lock()
+	k.live = len(ranks)
+	k.mu.Unlock()
+	if len(ranks) > 0 {
+		k.peer.Tell(KindStarted, 0, &Told{Tasks: ranks, Pids: pids})
+	}
+	for errno, list := range failed {
+		k.peer.Tell(KindFailed, 0, &Told{Tasks: list, Code: uint32(errno), Text: capital(errno.Error())})
+		k.mu.Lock()
+		k.note(syscall.WaitStatus(int(errno&0x7f) << 8))
+		k.mu.Unlock()
+	}
+	for _, t := range k.tasks {
+		if t.proc != nil {
+			go k.await(t)
+		}
+	}
+	return len(ranks)
+}
+
+// start starts one task, the i-th of this node.
+func (k *keeper) start(t *task, i int) error {
+	argv := k.argv(t.rank)
+	if len(argv) == 0 {
+		return fmt.Errorf("no program is named for it")
+	}
+	env := k.environ(t, i)
+	path, err := find(argv[0], env)
+	if err != nil {
+		k.say("slurmstepd: error: execve(): %s: %v", argv[0], plain(err))
+		return err
+	}
+	var files []*os.File // the task's ends, closed here afterwards
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	attr := &os.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	if k.begin.Pty && t.rank == 0 {
+		master, slave, err := openTerminal(k.begin.Rows, k.begin.Columns)
+		if err != nil {
+			return err
+		}
+		t.pty = master
+		files = append(files, slave)
+		attr.Files = []*os.File{slave, slave, slave}
+		attr.Sys = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	} else if attr.Files, err = k.streams(t, &files); err != nil {
+		return err
+	}
+	restore := k.bind(t, i)
+	for range 20 {
+		t.proc, err = os.StartProcess(path, argv, attr)
+		if !errors.Is(err, unix.ETXTBSY) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	restore()
+	if err != nil {
+		k.say("slurmstepd: error: execve(): %s: %v", argv[0], plain(err))
+		if t.stdin != nil {
+			t.stdin.end()
+		}
+		return err
+	}
+	if t.pty != nil {
+		t.stdin = newFeed(t.pty, k.taken, true)
+		t.pump(k, t.pty, KindStdout)
+	}
+	return nil
+}
+
+func (k *keeper) argv(rank uint32) (out []string) {
+	for _, p := range k.begin.Programs {
+		if len(p.Tasks) == 0 || events.Words(p.Tasks).Has(rank) {
+			for _, a := range p.Argv {
+				out = append(out, string(a))
+			}
+			return out
+		}
+	}
+	return nil
+}
+
+// find finds a program as execvp does, on the PATH of the task's environment.
+func find(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, executable(name)
+	}
+	path := "/bin:/usr/bin"
+	for _, nv := range env {
+		if v, ok := strings.CutPrefix(nv, "PATH="); ok {
+			path = v
+		}
+	}
+	var worst error = syscall.ENOENT
+	for dir := range strings.SplitSeq(path, ":") {
+		if dir == "" {
+			dir = "."
+		}
+		at := dir + "/" + name
+		switch err := executable(at); {
+		case err == nil:
+			return at, nil
+		case errors.Is(err, syscall.EACCES):
+			worst = syscall.EACCES
+		}
+	}
+	return "", worst
+}
+
+func executable(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return syscall.EACCES
+	}
+	return unix.Access(path, unix.X_OK)
+}
+
+// environ is a task's complete environment: the launcher's, the node's, the task's.
+func (k *keeper) environ(t *task, i int) []string {
+	set := map[string]int{}
+	var out []string
+	put := func(nv string) {
+		name, _, _ := strings.Cut(nv, "=")
+		if at, ok := set[name]; ok {
+			out[at] = nv
+			return
+		}
+		set[name] = len(out)
+		out = append(out, nv)
+	}
+	for _, list := range [][][]byte{k.begin.Environ, k.order.Environ} {
+		for _, nv := range list {
+			put(string(nv))
+		}
+	}
+	if i < len(k.order.TaskEnviron) {
+		for _, nv := range k.order.TaskEnviron[i].Environ {
+			put(string(nv))
+		}
+	}
+	put("SLURM_PROCID=" + strconv.FormatUint(uint64(t.rank), 10))
+	put("SLURM_LOCALID=" + strconv.Itoa(i))
+	return out
+}
+
+// bind has what this thread starts next run on the task's CPUs, until restore.
+func (k *keeper) bind(t *task, i int) (restore func()) {
+	if i >= len(k.order.Affinity) || len(k.order.Affinity[i].Cpus) == 0 {
+		return func() {}
+	}
+	var before, set unix.CPUSet
+	events.Words(k.order.Affinity[i].Cpus).Each(func(n uint32) bool { set.Set(int(n)); return true })
+	runtime.LockOSThread()
+	if err := unix.SchedGetaffinity(0, &before); err != nil || unix.SchedSetaffinity(0, &set) != nil {
+		runtime.UnlockOSThread()
+		return func() {}
+	}
+	return func() {
+		unix.SchedSetaffinity(0, &before)
+		runtime.UnlockOSThread()
+	}
+}
+
+// await waits for the end of a task, passes on what it has written last, and tells.
+func (k *keeper) await(t *task) {
+	state, err := t.proc.Wait()
+	for _, drain := range t.drains {
+		drain()
+	}
+	t.pumps.Wait()
+	if t.stdin != nil {
+		t.stdin.end()
+	}
+	told := &Told{Tasks: []uint32{t.rank}, Code: 1}
+	var ws syscall.WaitStatus = 1 << 8
+	if err == nil {
+		ws = state.Sys().(syscall.WaitStatus)
+		told.Code = 0
+		if ws.Signaled() {
+			told.Signal, told.Core = uint32(ws.Signal()), ws.CoreDump()
+		} else {
+			told.Code = uint32(ws.ExitStatus())
+		}
+	}
+	k.peer.Tell(KindExited, 0, told)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t.exited = true
+	k.note(ws)
+	if k.live--; k.live == 0 {
+		close(k.closed)
+	}
+}
+
+// note keeps the worst end: a signal counts more than a code. The caller holds k.mu.
+func (k *keeper) note(ws syscall.WaitStatus) {
+	rank := func(w syscall.WaitStatus) int {
+		if w.Signaled() {
+			return 1000 + int(w.Signal())
+		}
+		return w.ExitStatus()
+	}
+	if rank(ws) > rank(k.worst) {
+		k.worst = ws
+	}
+}
+
+// listen does what the launcher says, until it is gone: then what runs is ended.
+func (k *keeper) listen() {
+	for {
+		f, err := k.peer.Next()
+		if err != nil {
+			k.mu.Lock()
+			k.hung = true
+			k.mu.Unlock()
+			for _, t := range k.tasks { // nobody reads any more
+				if t.pty != nil {
+					t.pty.Close()
+				}
+			}
+			k.end(false)
+			return
+		}
+		switch f.Kind {
+		case KindStdin:
+			k.stdin(f)
+		case KindSignal:
+			k.signal(syscall.Signal(f.Number))
+		case KindSize:
+			if len(f.Data) == 4 {
+				for _, t := range k.tasks {
+					if t.pty != nil {
+						unix.IoctlSetWinsize(int(t.pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: binary.BigEndian.Uint16(f.Data), Col: binary.BigEndian.Uint16(f.Data[2:])})
+					}
+				}
+			}
+		case KindEnd:
+			k.end(f.Number == 1)
+		}
+	}
+}
+
+func (k *keeper) stdin(f Frame) {
+	last := len(k.tasks) - 1
+	share := &sharing{bytes: len(f.Data), told: k.taken}
+	var to []*feed
+	for i, t := range k.tasks {
+		if t.stdin != nil && (f.Number == AllTasks || f.Number == t.rank) && i <= last {
+			to = append(to, t.stdin)
+		}
+	}
+	share.left = len(to)
+	if len(to) == 0 {
+		k.taken(len(f.Data))
+		return
+	}
+	for _, feed := range to {
+		feed.put(f.Data, share)
+	}
+}
+
+// taken tells the launcher that so many bytes more may come.
+func (k *keeper) taken(n int) {
+	if n > 0 {
+		k.peer.Send(KindTaken, uint32(n), nil)
+	}
+}
+
+// signal signals the process groups of the tasks.
+func (k *keeper) signal(sig syscall.Signal) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, t := range k.tasks {
+		if t.proc != nil && !t.exited {
+			if syscall.Kill(-t.proc.Pid, sig) != nil {
+				syscall.Kill(t.proc.Pid, sig)
+			}
+		}
+	}
+}
+
+// end ends what runs: TERM and after a while KILL, or KILL at once.
+func (k *keeper) end(now bool) {
+	if now {
+		k.signal(syscall.SIGKILL)
+		return
+	}
+	k.signal(syscall.SIGCONT)
+	k.signal(syscall.SIGTERM)
+	k.once.Do(func() {
+		time.AfterFunc(time.Duration(k.order.KillWaitS)*time.Second, func() { k.signal(syscall.SIGKILL) })
+	})
+}
