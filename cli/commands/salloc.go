@@ -261,9 +261,16 @@ func (h *holder) giveBack() bool {
 	return !h.taken
 }
 
+// doneBy is done for what a signal has ended.
+func (h *holder) doneBy(signal uint32) { h.complete(&events.Complete{Job: h.job.Id, ExitSignal: signal}) }
+
 // done says that the holder is done with the allocation, with an exit code of 0 to 255.
 func (h *holder) done(code int) {
-	data, err := (&events.Complete{Job: h.job.Id, ExitCode: uint32(code) & 0xff}).MarshalVT()
+	h.complete(&events.Complete{Job: h.job.Id, ExitCode: uint32(code) & 0xff})
+}
+
+func (h *holder) complete(c *events.Complete) {
+	data, err := c.MarshalVT()
 	if err == nil {
 		_, err = h.conn.Control(&wire.Control{Verb: events.Verb_COMPLETE, Body: data})
 	}

@@ -70,7 +70,11 @@ func srun(args []string, w *World) int {
 	l.job, l.allocation, l.config = h.job.Id, h.job, h.config
 	go h.watch(func() { l.aborted() })
 	code := l.run()
-	if h.giveBack() {
+	switch {
+	case !h.giveBack():
+	case l.signal != 0:
+		h.doneBy(l.signal)
+	default:
 		h.done(code)
 	}
 	return code
@@ -111,6 +115,7 @@ type launcher struct {
 	mu       sync.Mutex
 	ended    int
 	code     int
+	signal   uint32 // the worst task ended by it
 	first    time.Time // when the first task ended
 	states   []taskState
 	notes    []exitNote
@@ -657,7 +662,9 @@ func (l *launcher) note(i int, kind tasks.Kind, m *tasks.Told) {
 			text += " (core dumped)"
 		}
 	}
-	l.code = max(l.code, code)
+	if code > l.code {
+		l.code, l.signal = code, m.Signal
+	}
 	if code == 0 {
 		return
 	}

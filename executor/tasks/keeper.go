@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +70,9 @@ func orderOf(environ []string) (*Order, error) {
 	return o, nil
 }
 
+// leaveTime is how long a launcher may take to hear that all is over.
+const leaveTime = 30 * time.Second
+
 // keeper is the one process of a step on a node that the supervisor knows.
 type keeper struct {
 	order *Order
@@ -79,7 +81,7 @@ type keeper struct {
 	tasks []*task
 
 	mu     sync.Mutex
-	ending bool
+	cancel bool // it was said that the step is cancelled
 	hung   bool // the launcher is gone
 	live   int
 	worst  syscall.WaitStatus
@@ -94,6 +96,7 @@ type task struct {
 	stdin  *feed
 	pty    *os.File
 	exited bool
+	env    []string
 	pumps  sync.WaitGroup
 	drains []func() // take what is left of its output when it is over
 }
@@ -101,15 +104,18 @@ type task struct {
 // Main is the keeper: it ends as the worst of its tasks did.
 func Main() int {
 	// What is sent to all processes of the step is for the tasks.
+	k := &keeper{closed: make(chan struct{})}
 	heard := make(chan os.Signal, 64)
 	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE, syscall.SIGXCPU, syscall.SIGIO, syscall.SIGVTALRM, syscall.SIGPROF)
 	go func() {
-		for range heard {
+		for s := range heard {
+			if s == syscall.SIGTERM {
+				k.cancelled()
+			}
 		}
 	}()
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // who may not speak to the launcher shall not read how
-	k := &keeper{closed: make(chan struct{})}
 	status, err := k.run(os.Environ())
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "stint %s: %v\n", Command, err)
@@ -125,6 +131,17 @@ func Main() int {
 	return status.ExitStatus()
 }
 
+// cancelled says that the step is ended from outside, which the tasks hear of themselves.
+func (k *keeper) cancelled() {
+	k.mu.Lock()
+	say := k.begin != nil && !k.cancel
+	k.cancel = true
+	k.mu.Unlock()
+	if say {
+		k.say("slurmstepd: error: *** STEP %s ON %s CANCELLED AT %s ***", k.order.Step, k.order.Name, time.Now().Format("2006-01-02T15:04:05"))
+	}
+}
+
 func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	if k.order, err = orderOf(environ); err != nil {
 		return 0, err
@@ -137,19 +154,30 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	if err != nil || f.Kind != KindBegin {
 		return 0, fmt.Errorf("the launcher says nothing: %w", err)
 	}
-	k.begin = &Begin{}
-	if err := k.begin.UnmarshalVT(f.Data); err != nil {
+	begin := &Begin{}
+	if err := begin.UnmarshalVT(f.Data); err != nil {
 		return 0, fmt.Errorf("what the launcher says cannot be read: %w", err)
 	}
+	k.mu.Lock()
+	k.begin = begin
+	k.mu.Unlock()
 	k.enter()
 	started := k.startAll()
-	go k.listen()
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		k.listen()
+	}()
 	if started > 0 {
 		<-k.closed
 	}
+	k.peer.Send(KindOver, 0, nil)
+	select { // to close with input unread would take from the launcher what it has not read yet
+	case <-heard:
+	case <-time.After(leaveTime):
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.peer.Send(KindOver, 0, nil)
 	return k.worst, nil
 }
 
@@ -258,6 +286,9 @@ func (k *keeper) start(t *task, i int) error {
 		return fmt.Errorf("no program is named for it")
 	}
 	env := k.environ(t, i)
+	if prolog := string(k.begin.TaskProlog); prolog != "" {
+		env = k.prolog(prolog, t, env)
+	}
 	path, err := find(argv[0], env)
 	if err != nil {
 		k.say("slurmstepd: error: execve(): %s: %v", argv[0], plain(err))
@@ -269,6 +300,7 @@ func (k *keeper) start(t *task, i int) error {
 			f.Close()
 		}
 	}()
+	t.env = env
 	attr := &os.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	if k.begin.Pty && t.rank == 0 {
 		master, slave, err := openTerminal(k.begin.Rows, k.begin.Columns)
@@ -282,15 +314,7 @@ func (k *keeper) start(t *task, i int) error {
 	} else if attr.Files, err = k.streams(t, &files); err != nil {
 		return err
 	}
-	restore := k.bind(t, i)
-	for range 20 {
-		t.proc, err = os.StartProcess(path, argv, attr)
-		if !errors.Is(err, unix.ETXTBSY) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	restore()
+	t.proc, err = k.spawn(t, i, path, argv, attr)
 	if err != nil {
 		k.say("slurmstepd: error: execve(): %s: %v", argv[0], plain(err))
 		if t.stdin != nil {
@@ -383,27 +407,12 @@ func (k *keeper) environ(t *task, i int) []string {
 	return out
 }
 
-// bind has what this thread starts next run on the task's CPUs, until restore.
-func (k *keeper) bind(t *task, i int) (restore func()) {
-	if i >= len(k.order.Affinity) || len(k.order.Affinity[i].Cpus) == 0 {
-		return func() {}
-	}
-	var before, set unix.CPUSet
-	events.Words(k.order.Affinity[i].Cpus).Each(func(n uint32) bool { set.Set(int(n)); return true })
-	runtime.LockOSThread()
-	if err := unix.SchedGetaffinity(0, &before); err != nil || unix.SchedSetaffinity(0, &set) != nil {
-		runtime.UnlockOSThread()
-		return func() {}
-	}
-	return func() {
-		unix.SchedSetaffinity(0, &before)
-		runtime.UnlockOSThread()
-	}
-}
-
 // await waits for the end of a task, passes on what it has written last, and tells.
 func (k *keeper) await(t *task) {
 	state, err := t.proc.Wait()
+	if epilog := string(k.begin.TaskEpilog); epilog != "" {
+		k.epilog(epilog, t)
+	}
 	for _, drain := range t.drains {
 		drain()
 	}
