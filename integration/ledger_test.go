@@ -28,7 +28,7 @@ func TestLedger(t *testing.T) {
 	c.eventually("all jobs have ended", func() bool {
 		states := c.try("sacct", "-a", "-X", "-n", "-P", "-S", "now-1day", "-o", "State").out
 		return strings.Count(states, "\n") == 7 && // all but the one that never could have started
-			 !strings.Contains(states, "PENDING") && !strings.Contains(states, "RUNNING")
+			!strings.Contains(states, "PENDING") && !strings.Contains(states, "RUNNING")
 	})
 	all := func() string {
 		return c.do("sacct", "-a", "-D", "-P", "-S", "now-1day", "-o", "ALL")

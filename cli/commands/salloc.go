@@ -262,7 +262,9 @@ func (h *holder) giveBack() bool {
 }
 
 // doneBy is done for what a signal has ended.
-func (h *holder) doneBy(signal uint32) { h.complete(&events.Complete{Job: h.job.Id, ExitSignal: signal}) }
+func (h *holder) doneBy(signal uint32) {
+	h.complete(&events.Complete{Job: h.job.Id, ExitSignal: signal})
+}
 
 // done says that the holder is done with the allocation, with an exit code of 0 to 255.
 func (h *holder) done(code int) {

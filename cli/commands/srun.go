@@ -115,7 +115,7 @@ type launcher struct {
 	mu       sync.Mutex
 	ended    int
 	code     int
-	signal   uint32 // the worst task ended by it
+	signal   uint32    // the worst task ended by it
 	first    time.Time // when the first task ended
 	states   []taskState
 	notes    []exitNote
