@@ -38,7 +38,9 @@ func TestLay(t *testing.T) {
 		l.Open = append(l.Open, node)
 		return l
 	}
-	gpus := func(n uint64, s events.Scope) []*events.Gres { return []*events.Gres{{Name: "gpu", Count: n, Scope: s}} }
+	gpus := func(n uint64, s events.Scope) []*events.Gres {
+		return []*events.Gres{{Name: "gpu", Count: n, Scope: s}}
+	}
 	for _, x := range []struct {
 		name  string
 		alloc *events.Allocation
