@@ -33,10 +33,7 @@ func salloc(args []string, w *World) int {
 	if w.Dir == "" {
 		return w.complain("salloc", errors.New("the working directory is not there any more; change to one that is"))
 	}
-	a, err := slurm.Salloc(slurm.SbatchInput{
-		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0,
-		Read: func(path string) ([]byte, string, error) { return readScript(w, path) },
-	})
+	a, err := slurm.Salloc(w.call(args))
 	if err != nil {
 		return w.complain("salloc", err)
 	}

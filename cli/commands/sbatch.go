@@ -23,14 +23,19 @@ func init() {
 	table["sbatch"] = &command{"submit a batch script", sbatch}
 }
 
+// call is what a call of sbatch, salloc or srun with these arguments depends on.
+func (w *World) call(args []string) slurm.SbatchInput {
+	return slurm.SbatchInput{
+		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0,
+		Read: func(path string) ([]byte, string, error) { return readScript(w, path) },
+	}
+}
+
 func sbatch(args []string, w *World) int {
 	if w.Dir == "" {
 		return w.complain("sbatch", errors.New("the working directory is not there any more; change to one that is"))
 	}
-	s, err := slurm.Sbatch(slurm.SbatchInput{
-		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0,
-		Read: func(path string) ([]byte, string, error) { return readScript(w, path) },
-	})
+	s, err := slurm.Sbatch(w.call(args))
 	if err != nil {
 		return w.complain("sbatch", err)
 	}

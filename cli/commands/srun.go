@@ -36,10 +36,7 @@ func srun(args []string, w *World) int {
 	if w.Dir == "" {
 		return w.complain("srun", errors.New("the working directory is not there any more; change to one that is"))
 	}
-	s, err := slurm.Srun(slurm.SbatchInput{
-		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0,
-		Read: func(path string) ([]byte, string, error) { return readScript(w, path) },
-	})
+	s, err := slurm.Srun(w.call(args))
 	if err != nil {
 		return w.exitError(w.complain("srun", err))
 	}

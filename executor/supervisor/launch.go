@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"stint/executor/tasks"
 )
 
 // StepBatch is the step number of a job's batch script.
@@ -119,7 +121,7 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 		}
 	}
 	if l.PidVariable != "" {
-		env = append(env, pidPlaceholder(l.PidVariable))
+		env = append(env, tasks.PidPlace(l.PidVariable))
 	}
 	attr := &syscall.ProcAttr{Env: env, Files: []uintptr{files.in.Fd(), files.out.Fd(), files.err.Fd()}, Sys: sys}
 
@@ -162,7 +164,7 @@ func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *std
 	}
 	b.birth.StartTicks = st.startTicks
 	if standing && l.PidVariable != "" {
-		if err := fillPid(pid, l.PidVariable); err != nil {
+		if err := tasks.FillPid(pid, l.PidVariable); err != nil {
 			b.warnings = append(b.warnings, fmt.Sprintf("%s cannot be set: %v", l.PidVariable, err))
 		}
 	}
@@ -356,44 +358,6 @@ func (s *supervisor) setOOMScore(pid int, l *Launch) string {
 		return fmt.Sprintf("the score for the out-of-memory killer cannot be set to %d: %v", score, err)
 	}
 	return ""
-}
-
-// A process's environment is fixed before it has a number, so a place is kept at its end, and filled while it stands at
-// its exec.
-
-func pidPlaceholder(name string) string { return name + "=0000000000" }
-
-func fillPid(pid int, name string) error {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return err
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 49 {
-		return fmt.Errorf("the process does not tell where its environment is: %q", b)
-	}
-	end, err := strconv.ParseInt(f[51-3], 10, 64)
-	if err != nil {
-		return err
-	}
-	was := append([]byte(pidPlaceholder(name)), 0)
-	at := end - int64(len(was))
-	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer mem.Close()
-	is := make([]byte, len(was))
-	if _, err := mem.ReadAt(is, at); err != nil {
-		return err
-	}
-	if !bytes.Equal(is, was) {
-		return fmt.Errorf("its place holds %q", is)
-	}
-	now := make([]byte, len(was))
-	copy(now, fmt.Sprintf("%s=%d", name, pid))
-	_, err = mem.WriteAt(now, at)
-	return err
 }
 
 // lookPath finds a program that was named without a slash in the PATH of its environment.

@@ -1,13 +1,10 @@
 package tasks
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,8 +18,6 @@ import (
 // is kept at its end, and filled while the process stands at its exec.
 const pidVariable = "SLURM_TASK_PID"
 
-const pidPlace = pidVariable + "=0000000000"
-
 // spawn starts a task's program on the task's CPUs, with its process id in its environment where it may be looked at while it starts.
 func (k *keeper) spawn(t *task, i int, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	runtime.LockOSThread() // who starts a traced process is its tracer; and what it starts has the CPUs of this thread
@@ -31,7 +26,7 @@ func (k *keeper) spawn(t *task, i int, path string, argv []string, attr *os.Proc
 	plain := attr.Env
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 { // which would not change its user while it is traced
-		attr.Env = append(plain[:len(plain):len(plain)], pidPlace)
+		attr.Env = append(plain[:len(plain):len(plain)], PidPlace(pidVariable))
 		attr.Sys.Ptrace = true
 	}
 	for try := 0; ; try++ {
@@ -66,43 +61,10 @@ func (k *keeper) letGo(t *task, pid int) {
 		}
 		syscall.PtraceCont(pid, int(ws.StopSignal()))
 	}
-	if err := fillPid(pid); err != nil {
+	if err := FillPid(pid, pidVariable); err != nil {
 		k.say("slurmstepd: error: task %d: %s cannot be set: %v", t.rank, pidVariable, err)
 	}
 	syscall.PtraceDetach(pid)
-}
-
-// fillPid writes the number of a process into the place that is kept for it at the end of its environment.
-func fillPid(pid int) error {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return err
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 49 {
-		return fmt.Errorf("the process does not tell where its environment is: %q", b)
-	}
-	end, err := strconv.ParseInt(f[51-3], 10, 64)
-	if err != nil {
-		return err
-	}
-	was := append([]byte(pidPlace), 0)
-	mem, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer mem.Close()
-	is := make([]byte, len(was))
-	if _, err := mem.ReadAt(is, end-int64(len(was))); err != nil {
-		return err
-	}
-	if !bytes.Equal(is, was) {
-		return fmt.Errorf("its place holds %q", is)
-	}
-	now := make([]byte, len(was))
-	copy(now, fmt.Sprintf("%s=%d", pidVariable, pid))
-	_, err = mem.WriteAt(now, end-int64(len(was)))
-	return err
 }
 
 // bind has what this thread starts next run on the task's CPUs, until restore.

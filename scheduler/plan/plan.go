@@ -90,15 +90,12 @@ func Compare(c *projections.Cluster, next *events.Config, now int64) (*Report, e
 	if err != nil {
 		return nil, fmt.Errorf("packing the configuration: %w", err)
 	}
-	data, err := (&events.IntentBatch{Intents: []*events.Intent{{
+	if err := fold(c, events.SubjectIntentHost("plan"), now, &events.IntentBatch{Intents: []*events.Intent{{
 		Verb: events.Verb_CONFIGURE, Nonce: make([]byte, 16), Author: &events.Author{User: "root"}, Body: body,
-	}}}).MarshalVT()
-	if err != nil {
-		return nil, fmt.Errorf("packing the configuration: %w", err)
+	}}}); err != nil {
+		return nil, err
 	}
-	seq := c.Seq() + 1
-	c.Apply(events.Decode(seq, now, events.SubjectIntentHost("plan"), data))
-	facts, refused := takeover(c, seq, now)
+	facts, refused := takeover(c, c.Seq(), now)
 	if refused != "" {
 		r.Refused = refused
 		return r, nil
