@@ -13,6 +13,7 @@ import (
 type counts struct {
 	shown, shownSame int // rows with output
 	mute, muteSame   int // rows with an exit code only
+	later            int // that need what is not built yet: see later.go
 	left             int // not compared
 }
 
@@ -30,10 +31,6 @@ func (o *order) compare(real map[string][]*row, at string) (*table, error) {
 		return nil, err
 	}
 	slices.Sort(scenes)
-	has := func(command string) bool {
-		_, err := os.Stat(filepath.Join(at, "has", command))
-		return err == nil
-	}
 	for _, scene := range scenes {
 		for _, g := range groupsOf(real) {
 			if len(o.groups) > 0 && !slices.Contains(o.groups, g) {
@@ -48,7 +45,7 @@ func (o *order) compare(real map[string][]*row, at string) (*table, error) {
 			}
 			for i, r := range pair(real[g], names) {
 				if r != nil {
-					o.one(t, r, answers[i], has)
+					o.one(t, r, answers[i])
 				}
 			}
 		}
@@ -56,13 +53,13 @@ func (o *order) compare(real map[string][]*row, at string) (*table, error) {
 	return t, nil
 }
 
-func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
+func (o *order) one(t *table, r *row, a *answer) {
 	c := t.groups[r.Group]
 	if c == nil {
 		c = new(counts)
 		t.groups[r.Group] = c
 	}
-	why := leftOut(r, has)
+	why := leftOut(r)
 	if why != "" || a == nil {
 		if why == "" {
 			return // not asked for
@@ -75,12 +72,6 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 		return
 	}
 	wanted, ours := r.Stdout, usersDir.ReplaceAllString(a.out, "/users")
-	if r.Group == "env" { // what the batch script saw; the rest is a step's
-		wanted, ours = beforeStep(wanted), beforeStep(ours)
-	}
-	if r.Group == "sacct" && !has("srun") {
-		wanted, ours = withoutSteps(wanted), withoutSteps(ours)
-	}
 	if r.Group == "final-states" && earlier.MatchString(r.bare()) {
 		wanted = withoutEarlier(wanted)
 	}
@@ -92,6 +83,13 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 		if list := differing(r, wanted, ours); len(list) > 1 {
 			what = "stdout:\n\t" + strings.Join(list, "\n\t")
 		}
+	}
+	if l := o.later.of(r); l != nil {
+		c.later++
+		if what == "" {
+			fmt.Printf("%s/%s is as recorded, and needs no %s: line %d of later.txt can go\n", r.Group, r.Name, l.needs, l.number)
+		}
+		return
 	}
 	same := 0
 	if what == "" {
@@ -113,32 +111,6 @@ func (o *order) one(t *table, r *row, a *answer, has func(string) bool) {
 
 var usersDir = regexp.MustCompile(regexp.QuoteMeta(users) + `\b`)
 
-// beforeStep leaves out what was printed from within steps: from "## srun" to the next file's heading.
-func beforeStep(out string) string {
-	var b strings.Builder
-	step := false
-	for line := range strings.Lines(out) {
-		step = !strings.HasPrefix(line, "### ") && (step || strings.HasPrefix(line, "## srun"))
-		if !step {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
-}
-
-// withoutSteps leaves out the rows of numbered steps, which there are only where there is srun.
-func withoutSteps(out string) string {
-	var b strings.Builder
-	for line := range strings.Lines(out) {
-		if !numbered.MatchString(line) {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
-}
-
-var numbered = regexp.MustCompile(`^\s*\d+(_\d+)?\.\d+[ |,]`)
-
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s
@@ -155,9 +127,10 @@ func clip(s string, most int) string {
 func (t *table) text() string {
 	var b strings.Builder
 	var sum counts
-	b.WriteString("| group | with output | match | | exit only | match | | left out |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| group | with output | match | | exit only | match | | later | left out |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	line := func(name string, c counts) {
-		fmt.Fprintf(&b, "| %s | %d | %d | %s | %d | %d | %s | %d |\n", name, c.shown, c.shownSame, percent(c.shownSame, c.shown), c.mute, c.muteSame, percent(c.muteSame, c.mute), c.left)
+		fmt.Fprintf(&b, "| %s | %d | %d | %s | %d | %d | %s | %d | %d |\n", name, c.shown, c.shownSame, percent(c.shownSame, c.shown),
+			c.mute, c.muteSame, percent(c.muteSame, c.mute), c.later, c.left)
 	}
 	var names []string
 	for g := range t.groups {
@@ -167,7 +140,8 @@ func (t *table) text() string {
 	for _, g := range names {
 		c := *t.groups[g]
 		line(g, c)
-		sum.shown, sum.shownSame, sum.mute, sum.muteSame, sum.left = sum.shown+c.shown, sum.shownSame+c.shownSame, sum.mute+c.mute, sum.muteSame+c.muteSame, sum.left+c.left
+		sum.shown, sum.shownSame, sum.mute, sum.muteSame = sum.shown+c.shown, sum.shownSame+c.shownSame, sum.mute+c.mute, sum.muteSame+c.muteSame
+		sum.later, sum.left = sum.later+c.later, sum.left+c.left
 	}
 	line("**total**", sum)
 	return b.String()

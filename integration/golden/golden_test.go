@@ -59,13 +59,6 @@ func TestDiffering(t *testing.T) {
 	}
 }
 
-// Of several files each keeps what its batch script printed.
-func TestBeforeStep(t *testing.T) {
-	if got := beforeStep("### one\n## batch\nA=1\n## srun\n0: A=1\n### two\n## batch\nB=2\n## srun\n"); got != "### one\n## batch\nA=1\n### two\n## batch\nB=2\n" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestAlign(t *testing.T) {
 	var real []*row
 	for _, n := range []string{"000-a", "001-b", "002-a", "003-c", "004-d"} {
@@ -103,14 +96,14 @@ func TestTable(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before\n"+beginMark+"what was there\n"+endMark+"after\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	tab := &table{groups: map[string]*counts{"squeue": {shown: 4, shownSame: 3, mute: 2, muteSame: 2, left: 1}}}
+	tab := &table{groups: map[string]*counts{"squeue": {shown: 4, shownSame: 3, mute: 2, muteSame: 2, later: 5, left: 1}}}
 	if err := tab.write(path); err != nil {
 		t.Fatal(err)
 	}
 	data, _ := os.ReadFile(path)
 	text := string(data)
 	if !strings.HasPrefix(text, "before\n"+beginMark) || !strings.HasSuffix(text, endMark+"after\n") || strings.Contains(text, "what was") ||
-		!strings.Contains(text, "| squeue | 4 | 3 | 75.0 % | 2 | 2 | 100.0 % | 1 |\n| **total** | 4 | 3 |") {
+		!strings.Contains(text, "| squeue | 4 | 3 | 75.0 % | 2 | 2 | 100.0 % | 5 | 1 |\n| **total** | 4 | 3 |") {
 		t.Errorf("%s", text)
 	}
 }

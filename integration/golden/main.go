@@ -27,6 +27,7 @@ type order struct {
 	scenario []string // their names without .sh; empty: those that have the groups
 	groups   []string // empty: all
 	rows     *regexp.Regexp
+	later    laterList
 	verbose  bool
 	keep     string
 	again    string
@@ -58,6 +59,9 @@ func golden() error {
 	}
 	real, err := load(*goldens)
 	if err != nil {
+		return err
+	}
+	if o.later, err = readLater(laterText); err != nil {
 		return err
 	}
 	for _, g := range o.groups {

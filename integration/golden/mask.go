@@ -37,8 +37,11 @@ var masks = []struct {
 	{regexp.MustCompile(`^(FirstJobId|NEXT_JOB_ID) +=.*`), "$1=@ID"},        // of this comparison's own making
 	{regexp.MustCompile(`^SchedulerType +=.*`), "SchedulerType=@SCHEDULER"}, // so is this
 	{regexp.MustCompile(`^(PluginDir|Slurmctld\w+File|Slurmd\w+File|SlurmdSpoolDir|StateSaveLocation|SLURM_CONF) +=.*`), "$1=@PATH"},
-	{regexp.MustCompile(`^SLURM_CONF=.*`), "SLURM_CONF=@PATH"},
-	{regexp.MustCompile(`^SLURM_TASK_PID=\d+$`), "SLURM_TASK_PID=@PID"},
+	{regexp.MustCompile(`^(\d+: )?SLURM_CONF=.*`), "${1}SLURM_CONF=@PATH"}, // of tasks with srun -l too
+	{regexp.MustCompile(`^(\d+: )?SLURM_TASK_PID=\d+$`), "${1}SLURM_TASK_PID=@PID"},
+	{regexp.MustCompile(`^(\d+: )?(SLURM_SRUN_COMM|SLURM_STEP_LAUNCHER)_PORT=\d+$`), "$1${2}_PORT=@PORT"},
+	{regexp.MustCompile(`^(\d+: )?(SLURM_SRUN_COMM_HOST|SLURM_LAUNCH_NODE_IPADDR)=\d+\.\d+\.\d+\.\d+$`), "$1$2=@HOST"},
+	{regexp.MustCompile(`^(\d+: )?SLURM_WORKING_CLUSTER=(\S+):\d+\.\d+\.\d+\.\d+:\d+:`), "${1}SLURM_WORKING_CLUSTER=$2:@HOST:@PORT:"},
 	{regexp.MustCompile(`\bPriority=[1-9]\d*`), "Priority=@PRIORITY"},
 }
 

@@ -138,7 +138,7 @@ func pair(real []*row, names []string) []*row {
 }
 
 // leftOut says why a row is not compared, "" if it is.
-func leftOut(r *row, has func(command string) bool) string {
+func leftOut(r *row) string {
 	for _, rule := range []struct {
 		why  string
 		like *regexp.Regexp
@@ -155,11 +155,6 @@ func leftOut(r *row, has func(command string) bool) string {
 	}
 	if r.cut() {
 		return "cut off by the recorder"
-	}
-	for _, name := range []string{"srun", "salloc", "sattach", "sbcast", "sstat", "sprio", "sshare"} {
-		if !has(name) && regexp.MustCompile(`\b`+name+`\b`).MatchString(r.Command) && !strings.Contains(r.Name, "sbcast-nojob") {
-			return "needs " + name
-		}
 	}
 	return ""
 }
