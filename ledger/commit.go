@@ -125,15 +125,15 @@ func (t *tables) write(r *record) error {
 // reindex keeps the index keys in step with the row.
 func (t *tables) reindex(r *record) {
 	if r.row.EndUs == 0 {
-		if !r.active {
-			r.active = true
-			t.key(false, 0, activeKey(t.arena, r.key))
+		if at := turnOf(r.key, r.row); !r.active || at != r.turn {
+			r.active, r.turn = true, at
+			t.key(false, at.append(nil), activeKey(t.arena, r.key))
 		}
 		return
 	}
 	if r.active {
 		r.active = false
-		t.key(true, 0, activeKey(t.arena, r.key))
+		t.key(true, nil, activeKey(t.arena, r.key))
 	}
 	now := indexOf(r.row)
 	if r.index != nil {
@@ -149,39 +149,35 @@ func (t *tables) reindex(r *record) {
 // index sets or removes the index keys of a record that has ended.
 func (t *tables) index(r *record, remove bool) {
 	x := r.index
-	name := nameHash(x.name)
-	t.key(remove, name, endKey(t.arena, x.end, r.key))
-	t.key(remove, name, userKey(t.arena, x.user, x.end, r.key))
-	t.key(remove, name, stateKey(t.arena, x.state, x.end, r.key))
+	value := binary.BigEndian.AppendUint32(turnOf(r.key, r.row).append(nil), nameHash(x.name))
+	t.key(remove, value, endKey(t.arena, x.end, r.key))
+	t.key(remove, value, userKey(t.arena, x.user, x.end, r.key))
+	t.key(remove, value, stateKey(t.arena, x.state, x.end, r.key))
 }
 
 // keyOp is an index key to be set or removed.
 type keyOp struct {
 	key    []byte
-	name   uint32
+	value  []byte
 	remove bool
 }
 
 // key notes an index key that was made at the end of the arena.
-func (t *tables) key(remove bool, name uint32, arena []byte) {
-	t.keys = append(t.keys, keyOp{arena[len(t.arena):len(arena):len(arena)], name, remove})
+func (t *tables) key(remove bool, value, arena []byte) {
+	t.keys = append(t.keys, keyOp{arena[len(t.arena):len(arena):len(arena)], value, remove})
 	t.arena = arena
 }
 
 func (t *tables) writeKeys() error {
 	slices.SortStableFunc(t.keys, func(a, b keyOp) int { return bytes.Compare(a.key, b.key) })
 	for _, k := range t.keys {
-		var err error
-		switch {
-		case k.remove:
-			err = t.batch.Delete(k.key, nil)
-		case k.key[0] == tableActive:
-			err = t.batch.Set(k.key, nil, nil)
-		default:
-			var value [4]byte
-			err = t.batch.Set(k.key, binary.BigEndian.AppendUint32(value[:0], k.name), nil)
+		if k.remove {
+			if err := t.batch.Delete(k.key, nil); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
+		if err := t.batch.Set(k.key, k.value, nil); err != nil {
 			return err
 		}
 	}
@@ -195,7 +191,7 @@ func (t *tables) remove(r *record) error {
 		return err
 	}
 	if r.active {
-		t.key(true, 0, activeKey(t.arena, r.key))
+		t.key(true, nil, activeKey(t.arena, r.key))
 	}
 	if r.index != nil {
 		t.index(r, true)

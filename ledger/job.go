@@ -47,8 +47,8 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 	if j.ArrayId != 0 && !j.HasTask && len(j.Pending) > 0 {
 		r.Tasks, r.ArrayMaxRunning = j.Pending, j.ArrayMaxRunning
 	}
-	r.EligibleUs = j.EligibleUs
-	if rest(j) {
+	r.EligibleUs, r.Rest = j.EligibleUs, rest(j)
+	if r.Rest || j.Priority == 0 { // also a job that is held while it runs
 		r.EligibleUs = 0
 	}
 	r.ChangedSeq = seq

@@ -5,13 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"stint/events"
 	"stint/ledger/rows"
 	"stint/projections"
 )
 
 // Format is the version of the directory. Any other version is replaced by deleting the directory and replaying
 // the log: the tables are a function of EVENTS, so there is nothing to migrate.
-const Format = 2
+const Format = 3
 
 // The tables. The first byte of a key says which; integers are big endian so that keys sort as numbers do.
 //
@@ -21,8 +22,8 @@ const Format = 2
 //	j record step                     StepRow, right behind its job
 //	l record                          AllocationRow
 //	r job                             record of a job whose record does not begin with its own id (array tasks, components)
-//	a record                          records that have not ended
-//	e end record                      records that have ended, by end; the value is a hash of the job's name (4 bytes)
+//	a record                          records that have not ended; the value is their turn (9 bytes)
+//	e end record                      records that have ended, by end; the value is their turn and a hash of the job's name (13 bytes)
 //	u user 0 end record               … by user and end; likewise
 //	s state end record                … by state and end; likewise
 //	h hour account 0 user 0           UsageRow
@@ -48,7 +49,7 @@ const (
 )
 
 // recordKey names a record: the group it is shown in (its own id, or the id of its array or het job), its place in
-// the group, and its instance. Records sort as sacct prints them.
+// the group, and its instance.
 type recordKey struct {
 	group    uint32
 	place    uint32
@@ -100,6 +101,74 @@ func (k recordKey) compare(o recordKey) int {
 	return cmp.Or(cmp.Compare(k.group, o.group), cmp.Compare(k.place, o.place), cmp.Compare(k.instance, o.instance))
 }
 
+// position is a record and its turn in an answer.
+type position struct {
+	turn
+	recordKey
+}
+
+// turn is what real sacct lists by: the second of submission; within one the jobs that are of no array by their ids, then the
+// arrays, task by task. A requeued job is submitted anew. What waits of an array stands behind its tasks, but where it is one task
+// only in that task's place.
+type turn struct {
+	submit uint32 // seconds since 1970
+	array  bool
+	place  uint32 // in the group
+}
+
+const (
+	turnLen     = 4 + 1 + 4
+	positionLen = turnLen + recordLen
+)
+
+func turnOf(k recordKey, r *rows.JobRow) turn {
+	t := turn{uint32(max(r.SubmitUs, 0) / 1e6), r.ArrayId != 0, k.place}
+	if tasks := events.Words(r.Tasks); r.Rest && tasks.Count() == 1 {
+		first, _ := tasks.First()
+		t.place = first + placeFirst
+	}
+	return t
+}
+
+func positionOf(k recordKey, r *rows.JobRow) position { return position{turnOf(k, r), k} }
+
+func (p position) compare(o position) int {
+	if c := cmp.Compare(p.submit, o.submit); c != 0 {
+		return c
+	}
+	if p.array != o.array {
+		if o.array {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(p.group, o.group), cmp.Compare(p.turn.place, o.turn.place), p.recordKey.compare(o.recordKey))
+}
+
+func (t turn) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, t.submit)
+	if t.array {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	return binary.BigEndian.AppendUint32(b, t.place)
+}
+
+func (p position) append(b []byte) []byte { return p.recordKey.append(p.turn.append(b)) }
+
+// parsePosition reads a turn and the key that belongs to it.
+func parsePosition(t, key []byte) (position, error) {
+	k, err := parseRecordKey(key)
+	if err != nil {
+		return position{}, err
+	}
+	if len(t) < turnLen {
+		return position{}, fmt.Errorf("a turn of %d bytes", len(t))
+	}
+	return position{turn{binary.BigEndian.Uint32(t), t[4] != 0, binary.BigEndian.Uint32(t[5:])}, k}, nil
+}
+
 func parseRecordKey(b []byte) (recordKey, error) {
 	if len(b) < recordLen {
 		return recordKey{}, fmt.Errorf("a record key of %d bytes", len(b))
@@ -107,12 +176,12 @@ func parseRecordKey(b []byte) (recordKey, error) {
 	return recordKey{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])}, nil
 }
 
-// tailRecord is the record at the end of an index key.
-func tailRecord(b []byte) (recordKey, error) {
-	if len(b) < recordLen {
-		return recordKey{}, fmt.Errorf("an index key of %d bytes", len(b))
+// tailRecord is the record at the end of an index key, whose value begins with its turn.
+func tailRecord(key, value []byte) (position, error) {
+	if len(key) < recordLen {
+		return position{}, fmt.Errorf("an index key of %d bytes", len(key))
 	}
-	return parseRecordKey(b[len(b)-recordLen:])
+	return parsePosition(value, key[len(key)-recordLen:])
 }
 
 func jobKey(b []byte, k recordKey) []byte { return k.append(append(b, tableJob)) }

@@ -16,17 +16,17 @@ type openQuestions struct {
 
 type openQuestion struct {
 	id     uint64
-	behind recordKey
-	keys   []recordKey
+	behind position
+	keys   []position
 }
 
 const (
 	maxOpen = 16
-	moreLen = recordLen + 8 // the place, and a number
+	moreLen = positionLen + 8 // the place, and a number
 )
 
 // keep remembers the keys that are left, and returns the token to go on with.
-func (o *openQuestions) keep(behind recordKey, keys []recordKey) []byte {
+func (o *openQuestions) keep(behind position, keys []position) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.next == 0 { // so that a token of another ledger is not taken for one of this
@@ -41,12 +41,12 @@ func (o *openQuestions) keep(behind recordKey, keys []recordKey) []byte {
 }
 
 // take returns what is left, once; nil if it is not known any more.
-func (o *openQuestions) take(more []byte) []recordKey {
-	id := binary.BigEndian.Uint64(more[recordLen:])
+func (o *openQuestions) take(more []byte) []position {
+	id := binary.BigEndian.Uint64(more[positionLen:])
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, q := range o.left {
-		if k, err := parseRecordKey(more); err == nil && q.id == id && q.behind == k {
+		if k, err := parsePosition(more, more[turnLen:]); err == nil && q.id == id && q.behind == k {
 			o.left = append(o.left[:i], o.left[i+1:]...)
 			return q.keys
 		}

@@ -75,11 +75,11 @@ func newQuery(a *rows.AskJobs) (*query, error) {
 	return q, nil
 }
 
-// candidates are the keys of records that may match, ascending, from behind after on.
-func (q *query) candidates(db pebble.Reader, behind *recordKey) ([]recordKey, error) {
-	var keys []recordKey
+// candidates are the records that may match, in the order of an answer, those behind a position only.
+func (q *query) candidates(db pebble.Reader, behind *position) ([]position, error) {
+	var keys []position
 	var err error
-	collect := func(k recordKey) {
+	collect := func(k position) {
 		if behind == nil || behind.compare(k) < 0 {
 			keys = append(keys, k)
 		}
@@ -93,19 +93,12 @@ func (q *query) candidates(db pebble.Reader, behind *recordKey) ([]recordKey, er
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(keys, recordKey.compare)
-	n := 0
-	for i, k := range keys {
-		if i == 0 || k != keys[n-1] {
-			keys[n] = k
-			n++
-		}
-	}
-	return keys[:n], nil
+	slices.SortFunc(keys, position.compare)
+	return slices.Compact(keys), nil
 }
 
 // selected finds the records of the jobs that are named: a whole group, or the one record that a raw id stands for.
-func (q *query) selected(db pebble.Reader, f func(recordKey)) error {
+func (q *query) selected(db pebble.Reader, f func(position)) error {
 	for id := range q.selections {
 		prefix := binary.BigEndian.AppendUint32([]byte{tableJob}, id)
 		if err := q.group(db, prefix, f); err != nil {
@@ -136,22 +129,27 @@ func (q *query) selected(db pebble.Reader, f func(recordKey)) error {
 }
 
 // group finds all records whose key begins with prefix.
-func (q *query) group(db pebble.Reader, prefix []byte, f func(recordKey)) error {
-	return scan(db, prefix, after(prefix), func(key, _ []byte) error {
-		if len(key) == 1+recordLen {
-			k, err := parseRecordKey(key[1:])
-			if err != nil {
-				return damaged(key, err)
-			}
-			f(k)
+func (q *query) group(db pebble.Reader, prefix []byte, f func(position)) error {
+	return scan(db, prefix, after(prefix), func(key, value []byte) error {
+		if len(key) != 1+recordLen {
+			return nil // a step
 		}
+		k, err := parseRecordKey(key[1:])
+		r := &rows.JobRow{}
+		if err == nil {
+			err = r.UnmarshalVT(value)
+		}
+		if err != nil {
+			return damaged(key, err)
+		}
+		f(positionOf(k, r))
 		return nil
 	})
 }
 
 // indexed finds the records in the window by the narrowest index there is for the question: by user, by state, by end;
 // and those that have not ended.
-func (q *query) indexed(db pebble.Reader, f func(recordKey)) error {
+func (q *query) indexed(db pebble.Reader, f func(position)) error {
 	a := q.ask
 	var prefixes [][]byte
 	switch {
@@ -176,10 +174,10 @@ func (q *query) indexed(db pebble.Reader, f func(recordKey)) error {
 		hashes[nameHash(n)] = true
 	}
 	tail := func(key, value []byte) error {
-		if len(value) == 4 && len(hashes) > 0 && !hashes[binary.BigEndian.Uint32(value)] {
+		if len(value) == turnLen+4 && len(hashes) > 0 && !hashes[binary.BigEndian.Uint32(value[turnLen:])] {
 			return nil
 		}
-		k, err := tailRecord(key)
+		k, err := tailRecord(key, value)
 		if err != nil {
 			return damaged(key, err)
 		}
@@ -380,9 +378,15 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 		return fmt.Errorf("reading job records: %w", err)
 	}
 	defer it.Close()
+	later, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableJob}, UpperBound: []byte{tableJob + 1}})
+	if err != nil {
+		return fmt.Errorf("reading job records: %w", err)
+	}
+	defer later.Close()
 	size := 0
 	var buf []byte
-	for i, k := range keys {
+	for i, at := range keys {
+		k := at.recordKey
 		buf = jobKey(buf[:0], k)
 		if !it.SeekGE(buf) || !bytes.Equal(it.Key(), buf) {
 			if err := it.Error(); err != nil {
@@ -394,8 +398,23 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 		if err := r.UnmarshalVT(it.Value()); err != nil {
 			return damaged(buf, err)
 		}
-		if !q.matches(k, r) || !q.sight.SeesJob(r.Uid) {
+		if !q.shows(k, r) {
 			continue
+		}
+		// Of a job that was requeued only the last run that matches is shown, unless all are wanted. What a run was before it lost a node
+		// is always shown.
+		if !q.ask.Duplicates && !r.Resized {
+			again, err := q.again(later, k)
+			if err != nil {
+				return err
+			}
+			if again {
+				continue
+			}
+		}
+		if n := len(answer.Records); n >= most || size > answerBytes && n > 0 {
+			answer.More = open.keep(keys[i-1], keys[i:]) // this record is told next time
+			return nil
 		}
 		r.SubmitLine, r.Script = q.sight.Row(r.Uid, r.SubmitLine, r.Script)
 		rec := &rows.Record{Job: r}
@@ -420,49 +439,53 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 		if q.ask.Truncate {
 			q.truncate(r, rec.Steps)
 		}
-		if !q.wantsJob(k, r) {
-			rec.StepsOnly = true
-		}
-		// The instances of a job follow each other: only the last that matches is shown, unless all are wanted. What a run was
-		// before it lost a node is always shown.
-		if n := len(answer.Records); n > 0 && !q.ask.Duplicates && !answer.Records[n-1].Job.Resized && sameJob(answer.Records[n-1].Job, r) {
-			answer.Records[n-1] = rec
-		} else {
-			if n >= most || size > answerBytes && n > 0 {
-				// This record is told next time; the one before is complete, since this is another job.
-				answer.More = open.keep(keys[i].before(), keys[i:])
-				return nil
-			}
-			answer.Records = append(answer.Records, rec)
-		}
+		rec.StepsOnly = !q.wantsJob(k, r)
+		answer.Records = append(answer.Records, rec)
 	}
 	return nil
 }
 
+// shows: the record matches, and whoever asks may see it.
+func (q *query) shows(k recordKey, r *rows.JobRow) bool {
+	return q.matches(k, r) && q.sight.SeesJob(r.Uid)
+}
+
+// again says whether a later run of the same job is shown too.
+func (q *query) again(it *pebble.Iterator, k recordKey) (found bool, err error) {
+	k.instance++
+	next := jobKey(nil, k)
+	for ok := it.SeekGE(next); ok && !found && bytes.HasPrefix(it.Key(), next[:1+8]); ok = it.Next() {
+		if len(it.Key()) != 1+recordLen {
+			continue // a step
+		}
+		r := &rows.JobRow{}
+		if err := r.UnmarshalVT(it.Value()); err != nil {
+			return false, damaged(it.Key(), err)
+		}
+		found = q.shows(keyOfRow(r), r)
+	}
+	if err := it.Error(); err != nil {
+		return false, fmt.Errorf("looking for later runs: %w", err)
+	}
+	return found, nil
+}
+
 // keys are the records to look at: those that were found for the part before, if they are still known, or found again.
-func (q *query) keys(db pebble.Reader, open *openQuestions, more []byte) ([]recordKey, error) {
+func (q *query) keys(db pebble.Reader, open *openQuestions, more []byte) ([]position, error) {
 	if len(more) == 0 {
 		return q.candidates(db, nil)
 	}
-	behind, err := parseRecordKey(more)
-	if err != nil || len(more) != moreLen {
+	if len(more) != moreLen {
 		return nil, fmt.Errorf("go on behind %x: that is no place in an answer", more)
+	}
+	behind, err := parsePosition(more, more[turnLen:])
+	if err != nil {
+		return nil, fmt.Errorf("go on behind %x: %w", more, err)
 	}
 	if keys := open.take(more); keys != nil {
 		return keys, nil
 	}
 	return q.candidates(db, &behind)
-}
-
-// before is a key that the key lies behind.
-func (k recordKey) before() recordKey {
-	switch {
-	case k.instance > 0:
-		return recordKey{k.group, k.place, k.instance - 1}
-	case k.place > 0:
-		return recordKey{k.group, k.place - 1, 1<<32 - 1}
-	}
-	return recordKey{k.group - 1, 1<<32 - 1, 1<<32 - 1}
 }
 
 func sameJob(a, b *rows.JobRow) bool {

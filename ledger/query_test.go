@@ -78,7 +78,7 @@ func TestQuestions(t *testing.T) {
 	l := open(t, vfs.NewMem(), Options{})
 	defer l.Close()
 	feed(t, l, h, uint64(len(h.log)), 3)
-	all := "1 COMPLETED; 2 FAILED; 3_1 COMPLETED; 3_2 CANCELLED; 3_[5%2] PENDING; 6 RUNNING; 7 PENDING"
+	all := "1 COMPLETED; 2 FAILED; 3_1 COMPLETED; 3_2 CANCELLED; 3_5 PENDING; 6 RUNNING; 7 PENDING"
 	tests := []struct {
 		name string
 		ask  *rows.AskJobs
@@ -89,13 +89,13 @@ func TestQuestions(t *testing.T) {
 		{"duplicates", &rows.AskJobs{Users: []string{"carol"}, Duplicates: true}, "6 REQUEUED .batch:CANCELLED; 6 RUNNING .batch:RUNNING"},
 		{"a job", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 1}}}, "1 COMPLETED .batch:COMPLETED"},
 		{"a job that is not there", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 99}}}, ""},
-		{"an array", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 3}}, Allocations: true}, "3_1 COMPLETED; 3_2 CANCELLED; 3_[5%2] PENDING"},
+		{"an array", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 3}}, Allocations: true}, "3_1 COMPLETED; 3_2 CANCELLED; 3_5 PENDING"},
 		{"a task", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 3, Tasks: events.WordsOf(1), HasTasks: true}}}, "3_1 COMPLETED .batch:COMPLETED"},
-		{"tasks", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 3, Tasks: events.WordsOf(2, 3, 4, 5), HasTasks: true}}}, "3_2 CANCELLED; 3_[5%2] PENDING"},
+		{"tasks", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 3, Tasks: events.WordsOf(2, 3, 4, 5), HasTasks: true}}}, "3_2 CANCELLED; 3_5 PENDING"},
 		{"a task by its raw id", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 4}}, Allocations: true}, "3_1 COMPLETED"},
 		{"a step", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 2, Step: 0, HasStep: true}}}, "(2 FAILED) .0:FAILED"},
 		{"a batch step and a job", &rows.AskJobs{Jobs: []*rows.Selection{{Job: 2, Step: events.StepBatch, HasStep: true}, {Job: 1}}}, "1 COMPLETED .batch:COMPLETED; (2 FAILED) .batch:FAILED"},
-		{"users", &rows.AskJobs{Users: []string{"alice", "carol"}, Allocations: true}, "1 COMPLETED; 3_1 COMPLETED; 3_2 CANCELLED; 3_[5%2] PENDING; 6 RUNNING"},
+		{"users", &rows.AskJobs{Users: []string{"alice", "carol"}, Allocations: true}, "1 COMPLETED; 3_1 COMPLETED; 3_2 CANCELLED; 3_5 PENDING; 6 RUNNING"},
 		{"uids", &rows.AskJobs{Uids: []uint32{2003}, Allocations: true}, "6 RUNNING"},
 		{"names", &rows.AskJobs{Names: []string{"train"}, Allocations: true}, "1 COMPLETED; 6 RUNNING"},
 		{"accounts", &rows.AskJobs{Accounts: []string{"bio"}, Allocations: true}, "2 FAILED; 7 PENDING"},
@@ -107,7 +107,7 @@ func TestQuestions(t *testing.T) {
 		{"finished states", &rows.AskJobs{States: []events.JobState{events.JobState_FAILED, events.JobState_CANCELLED}, Allocations: true}, "2 FAILED; 3_2 CANCELLED"},
 		{"requeued", &rows.AskJobs{Requeued: true, Allocations: true}, "6 REQUEUED"},
 		{"running now", &rows.AskJobs{States: []events.JobState{events.JobState_RUNNING}, Allocations: true}, "6 RUNNING"},
-		{"pending now", &rows.AskJobs{States: []events.JobState{events.JobState_PENDING}, Allocations: true}, "3_[5%2] PENDING; 7 PENDING"},
+		{"pending now", &rows.AskJobs{States: []events.JobState{events.JobState_PENDING}, Allocations: true}, "3_5 PENDING; 7 PENDING"},
 		{"running in a window", &rows.AskJobs{States: []events.JobState{events.JobState_RUNNING}, StartUs: t0 + 15*minute, EndUs: t0 + 30*minute, Allocations: true}, "1 COMPLETED; 2 FAILED"},
 		{"running in a later window", &rows.AskJobs{States: []events.JobState{events.JobState_RUNNING}, StartUs: t0 + 30*minute, EndUs: t0 + 40*minute, Allocations: true}, "2 FAILED"},
 		{"ended in a window", &rows.AskJobs{States: []events.JobState{events.JobState_COMPLETED, events.JobState_FAILED}, StartUs: t0 + 30*minute, EndUs: t0 + 95*minute, Allocations: true}, "2 FAILED"},

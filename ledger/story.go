@@ -157,7 +157,8 @@ func storyJobs(db pebble.Reader, ask *rows.AskStory) (jobs []uint32, task *rows.
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, k := range keys {
+	for _, at := range keys {
+		k := at.recordKey
 		r := &rows.JobRow{}
 		have, err := get(db, jobKey(nil, k), r)
 		if err != nil {
@@ -352,9 +353,9 @@ func (n *names) row(job uint32) *rows.JobRow {
 		return nil
 	}
 	var last *rows.JobRow
-	err = q.selected(n.db, func(k recordKey) {
+	err = q.selected(n.db, func(at position) {
 		r := &rows.JobRow{}
-		if found, err := get(n.db, jobKey(nil, k), r); err == nil && found && r.Job == job {
+		if found, err := get(n.db, jobKey(nil, at.recordKey), r); err == nil && found && r.Job == job {
 			last = r
 		}
 	})

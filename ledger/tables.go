@@ -19,7 +19,8 @@ type record struct {
 	steps  []step // all of them, if read
 	read   bool
 	index  *indexed // under what it is found among those that have ended; nil: it has not
-	active bool     // it is among those that have not ended
+	active bool     // it is among those that have not ended …
+	turn   turn     // … with this turn
 	dirty  bool
 	gone   bool                // the row is to be removed: the array has no pending remainder any more
 	place  *rows.AllocationRow // to be written
@@ -212,7 +213,7 @@ func (t *tables) find(j *projections.Job, key recordKey) (*record, error) {
 	if !found {
 		return nil, damaged(jobKey(nil, key), errors.New("the row is missing"))
 	}
-	r.active = r.row.EndUs == 0
+	r.active, r.turn = r.row.EndUs == 0, turnOf(key, r.row)
 	if !r.active {
 		r.index = indexOf(r.row)
 	}

@@ -13,8 +13,8 @@ import (
 // idsFrom: where job ids are not the recorded ones they are beyond it, and differ from the recorded by about as much.
 const idsFrom, idsDrift = 3000, 900
 
-// lateFrom: the scenario of final states was recorded behind so many jobs.
-const lateFrom = 12340
+// lateFrom: the scenario of final states was recorded behind so many jobs, and that of enforcement behind about as many.
+const lateFrom, lateBy = 12340, 12290
 
 // masks are what differs between two clusters that do the same, and is the same on both sides after it.
 var masks = []struct {
@@ -53,8 +53,9 @@ var (
 )
 
 // unordered are commands whose lines come in the order in which the real one's threads happened to end: sinfo by node, or sorted by what
-// several partitions have in common.
+// several partitions have in common; what two nodes of a step say at once.
 var unordered = regexp.MustCompile(`\bsinfo\b.* -N\b|\bsinfo -N\b|\bsinfo -S -?[nN]$`)
+var unorderedRow = regexp.MustCompile(`^final-states/026-out-CS$`)
 
 var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|PendingTime|CPUsLoad|FreeMem|AllocSid|CPULoad|All)|fmt-w2|fmt-all|field-(DBIndex|Priority|CPUTimeRAW|ElapsedRaw|ResvCPURAW))$`)
 
@@ -104,7 +105,7 @@ func differ(r *row, real, ours string) string {
 			a[i] = strings.ReplaceAll(a[i], "localhost", "localhost@HOST")
 		}
 	}
-	if unordered.MatchString(r.Command) {
+	if unordered.MatchString(r.Command) || unorderedRow.MatchString(r.Group+"/"+r.Name) {
 		for _, lines := range [][]string{a, b} {
 			for i := range lines {
 				lines[i] = mask(r.Group, lines[i])
@@ -172,10 +173,14 @@ var settling = regexp.MustCompile(`\b(idle|drain|drained|down|mix|mixed)\*`)
 // script as a shell names it.
 var (
 	someNode = regexp.MustCompile(`\bn[1-4]\b`)
+	cutStep  = regexp.MustCompile(`^(3\d{3}_\d+)\.(bat|batc)\+`)
 	spooled  = regexp.MustCompile(`\S+/slurm_script:`)
 )
 
 func mask(group, line string) string {
+	if group == "sacct" { // longer ids leave less room for what comes behind them
+		line = cutStep.ReplaceAllString(line, "$1.batch ")
+	}
 	if group == "sacct" || group == "final-states" {
 		line = someNode.ReplaceAllString(line, "@NODE")
 		line = spooled.ReplaceAllString(line, "@PATH/slurm_script:")
@@ -217,7 +222,8 @@ func sameLine(r *row, a, b string, ids map[string]string) bool {
 	x, y := token.FindAllString(a, -1), token.FindAllString(b, -1)
 	loose := false
 	for _, t := range append(append([]string(nil), x...), y...) {
-		loose = loose || t[0] == '@' || isId(t)
+		job, _, _ := strings.Cut(t, ".")
+		loose = loose || t[0] == '@' || isId(job)
 	}
 	free := anyNumber.MatchString(r.bare())
 	if ranges.MatchString(r.bare()) {
@@ -235,6 +241,8 @@ func sameLine(r *row, a, b string, ids map[string]string) bool {
 		switch p, q := x[i], y[i]; {
 		case p == q:
 		case isId(q) && number(p) && mapped(ids, p, q):
+			loose = true
+		case sameStep(p, q, ids):
 			loose = true
 		case duration(p) >= 0 && duration(q) >= 0 && math.Abs(duration(p)-duration(q)) <= 90:
 			loose = true
@@ -270,6 +278,13 @@ func isId(s string) bool {
 	return err == nil && n > idsFrom && n < idsFrom+2000
 }
 
+// sameStep says whether 9.0 and 3009.0 can be the same step of the same job.
+func sameStep(real, ours string, ids map[string]string) bool {
+	j, s, ok := strings.Cut(real, ".")
+	k, t, ok2 := strings.Cut(ours, ".")
+	return ok && ok2 && s == t && isId(k) && number(j) && mapped(ids, j, k)
+}
+
 // mapped says whether a recorded id and ours can be the same job, and remembers that they are.
 func mapped(ids map[string]string, real, ours string) bool {
 	known, seen := ids[ours]
@@ -279,8 +294,8 @@ func mapped(ids map[string]string, real, ours string) bool {
 	}
 	g, _ := strconv.Atoi(real)
 	o, _ := strconv.Atoi(ours)
-	if g > lateFrom {
-		g -= lateFrom
+	if g > lateBy {
+		g -= lateBy
 	}
 	if g < 1 || o-g < idsFrom-idsDrift || o-g > idsFrom+idsDrift {
 		return false

@@ -21,7 +21,7 @@ func LabelCut(r *JobRow, limit int) string {
 		return number(r.ArrayId) + "_" + number(r.ArrayTask)
 	case r.ArrayId != 0:
 		tasks := events.Words(r.Tasks)
-		if first, ok := tasks.First(); ok && r.EndUs != 0 && tasks.Count() == 1 {
+		if first, ok := tasks.First(); ok && r.Rest && tasks.Count() == 1 {
 			return number(r.ArrayId) + "_" + number(first)
 		}
 		var set idset.Set

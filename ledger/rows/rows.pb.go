@@ -108,6 +108,7 @@ type JobRow struct {
 	Allocation       *events.Allocation     `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"`                                             // of a run on few nodes; that of others has a row of its own
 	Association      uint32                 `protobuf:"varint,70,opt,name=association,proto3" json:"association,omitempty"`                                          // id of the association it belonged to when it was submitted, 0: none
 	QosId            uint32                 `protobuf:"varint,71,opt,name=qos_id,json=qosId,proto3" json:"qos_id,omitempty"`                                         // 0: it had none
+	Rest             bool                   `protobuf:"varint,72,opt,name=rest,proto3" json:"rest,omitempty"`                                                        // of an array, what is left after tasks of it have left the queue
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -644,6 +645,13 @@ func (x *JobRow) GetQosId() uint32 {
 		return x.QosId
 	}
 	return 0
+}
+
+func (x *JobRow) GetRest() bool {
+	if x != nil {
+		return x.Rest
+	}
+	return false
 }
 
 // Tres: how much of each trackable resource. mem_mib is for the whole job.
@@ -2791,7 +2799,7 @@ var File_ledger_rows_rows_proto protoreflect.FileDescriptor
 
 const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xca\x11\n" +
+	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xde\x11\n" +
 	"\x06JobRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
@@ -2883,7 +2891,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"allocation\x18D \x01(\v2\x18.stint.events.AllocationR\n" +
 	"allocation\x12 \n" +
 	"\vassociation\x18F \x01(\rR\vassociation\x12\x15\n" +
-	"\x06qos_id\x18G \x01(\rR\x05qosId\"\x90\x01\n" +
+	"\x06qos_id\x18G \x01(\rR\x05qosId\x12\x12\n" +
+	"\x04rest\x18H \x01(\bR\x04rest\"\x90\x01\n" +
 	"\x04Tres\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\x04R\x04cpus\x12\x17\n" +
 	"\amem_mib\x18\x02 \x01(\x04R\x06memMib\x12\x14\n" +

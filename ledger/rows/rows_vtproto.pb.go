@@ -91,15 +91,28 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.FailedNode = m.FailedNode
 	r.Resized = m.Resized
 	r.TasksAsked = m.TasksAsked
-	r.Script = m.Script.CloneVT()
 	r.WaitReason = m.WaitReason
-	r.Allocation = m.Allocation.CloneVT()
 	r.Association = m.Association
 	r.QosId = m.QosId
+	r.Rest = m.Rest
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Tasks = tmpContainer
+	}
+	if rhs := m.Script; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
+			r.Script = vtpb.CloneVT()
+		} else {
+			r.Script = proto.Clone(rhs).(*events.BlobRef)
+		}
+	}
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -259,9 +272,15 @@ func (m *AllocationRow) CloneVT() *AllocationRow {
 		return (*AllocationRow)(nil)
 	}
 	r := new(AllocationRow)
-	r.Allocation = m.Allocation.CloneVT()
 	r.Run = m.Run
 	r.StartUs = m.StartUs
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -680,7 +699,6 @@ func (m *Record) CloneVT() *Record {
 	}
 	r := new(Record)
 	r.Job = m.Job.CloneVT()
-	r.Allocation = m.Allocation.CloneVT()
 	r.StepsOnly = m.StepsOnly
 	if rhs := m.Steps; rhs != nil {
 		tmpContainer := make([]*StepRow, len(rhs))
@@ -688,6 +706,13 @@ func (m *Record) CloneVT() *Record {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Steps = tmpContainer
+	}
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -979,10 +1004,18 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 	if this.TasksAsked != that.TasksAsked {
 		return false
 	}
-	if !this.Script.EqualVT(that.Script) {
+	if equal, ok := interface{}(this.Script).(interface{ EqualVT(*events.BlobRef) bool }); ok {
+		if !equal.EqualVT(that.Script) {
+			return false
+		}
+	} else if !proto.Equal(this.Script, that.Script) {
 		return false
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.WaitReason != that.WaitReason {
@@ -992,6 +1025,9 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 		return false
 	}
 	if this.QosId != that.QosId {
+		return false
+	}
+	if this.Rest != that.Rest {
 		return false
 	}
 	if this.Resized != that.Resized {
@@ -1271,7 +1307,11 @@ func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.Run != that.Run {
@@ -2043,7 +2083,11 @@ func (this *Record) EqualVT(that *Record) bool {
 			}
 		}
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.StepsOnly != that.StepsOnly {
@@ -2212,6 +2256,18 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x80
 	}
+	if m.Rest {
+		i--
+		if m.Rest {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0xc0
+	}
 	if m.QosId != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.QosId))
 		i--
@@ -2234,24 +2290,48 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xa8
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
 		dAtA[i] = 0xa2
 	}
 	if m.Script != nil {
-		size, err := m.Script.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Script).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Script)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
@@ -3374,12 +3454,24 @@ func (m *AllocationRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4588,12 +4680,24 @@ func (m *Record) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x20
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -5084,11 +5188,23 @@ func (m *JobRow) SizeVT() (n int) {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.TasksAsked))
 	}
 	if m.Script != nil {
-		l = m.Script.SizeVT()
+		if size, ok := interface{}(m.Script).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Script)
+		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.WaitReason != 0 {
@@ -5099,6 +5215,9 @@ func (m *JobRow) SizeVT() (n int) {
 	}
 	if m.QosId != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.QosId))
+	}
+	if m.Rest {
+		n += 3
 	}
 	if m.Resized {
 		n += 3
@@ -5336,7 +5455,13 @@ func (m *AllocationRow) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Run != 0 {
@@ -5866,7 +5991,13 @@ func (m *Record) SizeVT() (n int) {
 		}
 	}
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.StepsOnly {
@@ -7679,8 +7810,16 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Script == nil {
 				m.Script = &events.BlobRef{}
 			}
-			if err := m.Script.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Script).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Script); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 68:
@@ -7715,8 +7854,16 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 69:
@@ -7776,6 +7923,26 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 72:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Rest", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Rest = bool(v != 0)
 		case 80:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Resized", wireType)
@@ -9352,8 +9519,16 @@ func (m *AllocationRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -12556,8 +12731,16 @@ func (m *Record) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 4:

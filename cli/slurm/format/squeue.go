@@ -39,14 +39,6 @@ func timeOf(get func(Job) int64) func(Job) string {
 	return func(j Job) string { return j.Context.Clock.Time(get(j), "N/A") }
 }
 
-// stateOrder puts pending jobs before running ones, and these before the others, as the numbers of Slurm's states do.
-func stateOrder(j Job) int64 {
-	if j.GetCompleting() {
-		return 1 << 15
-	}
-	return int64(j.GetState())
-}
-
 // idOrder sorts tasks of an array with the array.
 func idOrder(j Job) int64 {
 	if j.GetArrayId() != 0 {
@@ -223,8 +215,8 @@ var SqueueFields = Fields[Job]{
 		}
 		return absent
 	}},
-	{'T', "State", "STATE", func(j Job) string { long, _ := j.stateWords(); return long }, stateOrder},
-	{'t', "StateCompact", "ST", func(j Job) string { _, short := j.stateWords(); return short }, stateOrder},
+	{'T', "State", "STATE", func(j Job) string { long, _ := j.stateWords(); return long }, nil},
+	{'t', "StateCompact", "ST", func(j Job) string { _, short := j.stateWords(); return short }, nil},
 	{0, "StdErr", "STDERR", Job.stdErr, nil},
 	{0, "StdIn", "STDIN", Job.stdIn, nil},
 	{0, "StdOut", "STDOUT", Job.stdOut, nil},
