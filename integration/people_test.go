@@ -93,7 +93,13 @@ func parse(t *testing.T, s string) uint32 {
 // as runs a program as somebody, in their home and with their environment; a name without a slash is one of Stint's.
 func (c *cluster) as(p person, name string, args ...string) result {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	return c.asFor(2*patience, p, name, args...)
+}
+
+// asFor is as for what may take another time.
+func (c *cluster) asFor(limit time.Duration, p person, name string, args ...string) result {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	path := name
 	if !strings.Contains(name, "/") {
