@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"stint/cli/slurm/conf"
 	"stint/cli/wire"
 	"stint/events"
 	"stint/events/bus"
@@ -48,6 +49,7 @@ type Agent struct {
 	limiter *limiter
 	intents *intents
 	calls   *calls
+	rules   rules
 	serving atomic.Int32 // connections
 	busUp   atomic.Bool
 	seen    atomic.Uint64 // the last sequence an answer to anybody here was current to: later answers are at least that
@@ -68,6 +70,7 @@ func New(cfg Config) (*Agent, error) {
 		cfg.Names = NewNames()
 	}
 	a := &Agent{cfg: cfg, log: cfg.Log.With("host", cfg.Host), names: cfg.Names, limiter: newLimiter(cfg.Limits), calls: newCalls()}
+	a.rules.requests = conf.OwnRequests()
 	a.intents = newIntents(cfg.Bus.Events(), events.SubjectIntentHost(cfg.Host), a.log)
 	return a, nil
 }
@@ -209,7 +212,10 @@ func (a *Agent) serveOne(ctx context.Context, c *net.UnixConn, r io.Reader, call
 	}
 	c.SetReadDeadline(time.Time{})
 	begin := time.Now()
-	resp := call.answer(req)
+	resp := call.allowed(req)
+	if resp == nil {
+		resp = call.answer(req)
+	}
 	a.calls.count(kindOf(req), call.peer.uid, time.Since(begin), resp.GetCode() == events.Code_RATE_LIMITED)
 	return call.send(resp) == nil
 }

@@ -56,6 +56,8 @@ func kindOf(req *wire.Request) kind {
 		return kind{"STINT_ASK", 0}
 	case *wire.Request_Account:
 		return kind{"DBD_GET_JOBS_COND", 1444}
+	case *wire.Request_Step:
+		return kind{"REQUEST_JOB_STEP_CREATE", 5001}
 	case *wire.Request_Blob:
 		return kind{"REQUEST_BATCH_SCRIPT", 2051}
 	case *wire.Request_Stats:

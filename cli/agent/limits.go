@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"stint/cli/slurm/conf"
 	"stint/cli/wire"
 )
 
@@ -52,8 +53,9 @@ type limiter struct {
 
 type allowance struct {
 	connections int
-	tokens      float64
-	at          time.Time
+	intents     bucket
+	requests    bucket
+	logged      time.Time // when the log last had a line of the requests that were too many
 	bytes       int
 	freed       chan struct{} // closed when bytes become fewer; nil: nobody waits for it
 }
@@ -65,7 +67,7 @@ func newLimiter(l Limits) *limiter {
 func (l *limiter) user(uid uint32) *allowance {
 	u := l.users[uid]
 	if u == nil {
-		u = &allowance{tokens: float64(l.limits.Burst), at: l.now()}
+		u = &allowance{}
 		l.users[uid] = u
 	}
 	return u
@@ -119,18 +121,42 @@ func (l *limiter) hold(ctx context.Context, uid uint32, n int) (release func(), 
 	}
 }
 
+// bucket is tokens that are taken at once and come back bit by bit. The zero value is full.
+type bucket struct {
+	taken float64
+	at    time.Time
+}
+
+// take takes n tokens of at most size, which come back at a rate a second; if there are fewer, nothing is taken and wait says how
+// long it takes until there are n.
+func (b *bucket) take(now time.Time, n, size, rate float64) (wait time.Duration, ok bool) {
+	b.taken, b.at = max(0, b.taken-now.Sub(b.at).Seconds()*rate), now
+	if missing := b.taken + n - size; missing > 0 {
+		return time.Duration(missing / rate * float64(time.Second)), false
+	}
+	b.taken += n
+	return 0, true
+}
+
 // take takes n intents from a user's allowance; if it holds fewer, nothing is taken and wait says how long it takes
 // until it holds n.
 func (l *limiter) take(uid uint32, n int) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u := l.user(uid)
-	now := l.now()
-	u.tokens = min(float64(l.limits.Burst), u.tokens+now.Sub(u.at).Seconds()*l.limits.Rate)
-	u.at = now
-	if u.tokens < float64(n) {
-		return time.Duration((float64(n) - u.tokens) / l.limits.Rate * float64(time.Second)), false
+	return l.user(uid).intents.take(l.now(), float64(n), float64(l.limits.Burst), l.limits.Rate)
+}
+
+// request takes one request from a user's allowance as the site has it. If there is none left, nothing is taken, and log says
+// whether the log is to have a line about it now.
+func (l *limiter) request(uid uint32, r conf.Requests) (ok, log bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u, now := l.user(uid), l.now()
+	if _, ok = u.requests.take(now, 1, float64(r.Bucket), r.PerSecond()); ok || r.Log < 0 {
+		return ok, false
 	}
-	u.tokens -= float64(n)
-	return 0, true
+	if log = now.Sub(u.logged) >= r.Log; log {
+		u.logged = now
+	}
+	return false, log
 }

@@ -30,6 +30,9 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 		return refuse(events.Code_MALFORMED, fmt.Sprintf("a request may hold 1 to %d jobs, not %d", jobsMost, len(s.Jobs)))
 	}
 	limits := c.agent.limiter.limits
+	if site, _ := c.agent.rules.now(c.agent.lookUp); site.Script > 0 {
+		limits.Script = min(limits.Script, site.Script)
+	}
 	for _, j := range s.Jobs {
 		if n := len(j.Components); n == 0 || n > componentsMost {
 			return refuse(events.Code_MALFORMED, fmt.Sprintf("a job may have 1 to %d components, not %d", componentsMost, n))

@@ -30,6 +30,7 @@ type watch struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	begun time.Time
+	held  string // why the agent makes it wait
 	told  bool
 	kept  bool
 	over  bool
@@ -94,6 +95,9 @@ func (w *watch) tell() {
 	if w.kept {
 		text = w.what.kept
 	}
+	if w.held != "" {
+		text = w.held + "; waiting, and asking again"
+	}
 	if w.told {
 		text = fmt.Sprintf("%s (after %s)", text, time.Since(w.begun).Round(time.Second))
 	}
@@ -111,6 +115,13 @@ func (w *watch) keep() {
 	if again {
 		w.tell()
 	}
+}
+
+// hold notes that the agent had no room for the request, and why. It is told when it lasts.
+func (w *watch) hold(why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = why
 }
 
 // note passes on what the agent says.

@@ -165,10 +165,44 @@ func Dial(dir string) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// Call sends one request and returns its answer, which is never an error of the agent's: those are *Refused.
+// Call sends one request and returns its answer, which is never an error of the agent's: those are *Refused. Who asks more than one
+// user may waits and asks again, as long as an answer may take.
 func (c *Conn) Call(req *Request) (*Response, error) {
 	w := c.watch(req)
 	defer w.end()
+	var held error
+	for {
+		resp, err := c.once(req, w)
+		var no *Refused
+		if err != nil && held != nil && !errors.As(err, &no) {
+			return nil, held // it closed the connection as well
+		}
+		if !errors.As(err, &no) || no.Code != events.Code_RATE_LIMITED || !waits(req) || time.Since(w.begun) > w.most {
+			return resp, err
+		}
+		held = err
+		w.hold(no.Text)
+		time.Sleep(again)
+	}
+}
+
+// again is how long who asks too much waits before the next try, as Slurm's commands do.
+const again = time.Second
+
+// waits says whether a request may be made again when the agent has no room for it. Many jobs at once are the business of who sends
+// them.
+func waits(req *Request) bool {
+	switch r := req.GetWhat().(type) {
+	case *Request_Hello: // the first of a connection, of which there are too many
+		return false
+	case *Request_Submit:
+		return len(r.Submit.GetJobs()) == 1
+	}
+	return true
+}
+
+// once sends one request and returns its answer.
+func (c *Conn) once(req *Request, w *watch) (*Response, error) {
 	c.c.SetDeadline(time.Now().Add(w.most))
 	err := Write(c.c, req)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {

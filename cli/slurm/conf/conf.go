@@ -33,7 +33,6 @@ type Result struct {
 	Warnings   []string // what looks like a mistake and stops nothing
 	Propagate, // PropagateResourceLimits as slurm.ParseRlimits has it: ALL, NONE or names; empty: not set
 	PropagateExcept string
-	MaxScript int // max_script_size in bytes, 0 if not set
 }
 
 // Refusal is the error of the keys that are refused, nil if there are none.
@@ -245,6 +244,7 @@ var setters = map[string]func(*builder, string) error{
 		return nil
 	},
 	"SchedulerParameters":           (*builder).schedulerParameters,
+	"SlurmctldParameters":           (*builder).controllerParameters,
 	"AccountingStorageEnforce":      (*builder).accountingEnforce,
 	"PropagateResourceLimits":       (*builder).propagate,
 	"PropagateResourceLimitsExcept": (*builder).propagateExcept,
@@ -328,40 +328,6 @@ func (b *builder) enforcePartLimits(v string) error {
 	case "no":
 	default:
 		return fmt.Errorf("%q is not one of ALL, ANY and NO", clip(v))
-	}
-	return nil
-}
-
-func (b *builder) schedulerParameters(v string) error {
-	for _, term := range list(v) {
-		name, value, _ := strings.Cut(term, "=")
-		known := false
-		for _, p := range schedulerParameters {
-			known = known || strings.EqualFold(p, name)
-		}
-		var err error
-		var n uint64
-		switch strings.ToLower(name) {
-		case "bf_window":
-			n, err = whole(value, 1, 1<<20)
-			b.Config.BfWindowS = uint32(n) * 60
-		case "bf_max_job_test":
-			n, err = whole(value, 1, 1<<30)
-			b.Config.BfMaxJobTest = uint32(n)
-		case "bf_resolution":
-			n, err = whole(value, 1, 3600)
-			b.Config.BfResolutionS = uint32(n)
-		case "max_script_size":
-			n, err = whole(value, 1, 512<<20)
-			b.MaxScript = int(n)
-		default:
-			if !known {
-				b.Warnings = append(b.Warnings, fmt.Sprintf("%s: SchedulerParameters knows no %s%s", b.seen["SchedulerParameters"], name, nearOf(name, schedulerParameters)))
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
 	}
 	return nil
 }

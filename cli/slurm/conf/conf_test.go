@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the code does into the expected output")
@@ -123,6 +124,10 @@ func TestLines(t *testing.T) {
 		{"switched off", "Epilog=\nJobSubmitPlugins=none\nUsePAM=0\nHealthCheckProgram=(null)\n", "harmless: /etc/slurm.conf:4: HealthCheckProgram=(null): it is switched off"},
 		{"refused", "Prolog=/x.sh\n", "refused: /etc/slurm.conf:1: Prolog=/x.sh"},
 		{"scheduler parameters", "SchedulerParameters=bf_window=60,bf_resolution=10,bf_windw=3,max_script_size=100\n", "SchedulerParameters knows no bf_windw; did you mean bf_window?"},
+		{"scheduler parameters without effect", "SchedulerParameters=defer,bf_continue\n", "harmless: /etc/slurm.conf:1: SchedulerParameters=defer: jobs are placed when something changes"},
+		{"requests", "SlurmctldParameters=enable_configless,rl_enable,rl_bucket_size=5\n", "harmless: /etc/slurm.conf:1: SlurmctldParameters=enable_configless: executors read"},
+		{"requests that are not limited", "SlurmctldParameters=rl_bucket_size=5\n", "SlurmctldParameters=rl_bucket_size: it does nothing without rl_enable"},
+		{"controller parameters", "SlurmctldParameters=rl_bucket_sise=5\n", "SlurmctldParameters knows no rl_bucket_sise; did you mean rl_bucket_size?"},
 		{"linear", "SelectType=select/linear\n", `"select_linear":true`},
 		{"limits of resources", "PropagateResourceLimits=NONE\n", `"propagate_none":true`},
 		{"emulation", "SlurmCompat=22.05\n", `"compat":"22.05"`},
@@ -157,6 +162,7 @@ func TestErrors(t *testing.T) {
 		{"Include self.conf\n", "more than 16 deep"},
 		{"Include none.conf\n", "reading /etc/none.conf"},
 		{"ClusterName=\"x\n", "quotation mark of ClusterName is not closed"},
+		{"SlurmctldParameters=rl_enable,rl_refill_rate=0\n", `SlurmctldParameters: rl_refill_rate: "0" is not a whole number from 1 to 1048576`},
 		{"SelectType=select/bluegene\n", "not one of select/cons_tres"},
 		{"NodeName=n1 State=CLOUD\n", "not supported yet"},
 		{"NodeName=n[1-3] NodeAddr=a[1-2]\n", "2 names for 3 nodes"},
@@ -209,4 +215,26 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal("neither a configuration nor an error")
 		}
 	})
+}
+
+// What one user may ask for: Stint's own figures, or, where the site switches it on, those of rl_*, with Slurm's for what is not said.
+func TestRequests(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Requests
+	}{
+		{"ClusterName=a\n", OwnRequests()},
+		{"SlurmctldParameters=rl_bucket_size=7\n", OwnRequests()},
+		{"SlurmctldParameters=rl_enable\n", Requests{All: true, Bucket: 30, Refill: 2, Period: time.Second}},
+		{"SlurmctldParameters=cloud_dns,RL_Enable,rl_bucket_size=50,rl_refill_rate=10,rl_refill_period=4,rl_log_freq=-1\n", Requests{All: true, Bucket: 50, Refill: 10, Period: 4 * time.Second, Log: -1}},
+		{"SlurmctldParameters=rl_enable,rl_log_freq=60\nSchedulerParameters=max_script_size=1000\n", Requests{All: true, Bucket: 30, Refill: 2, Period: time.Second, Log: time.Minute, Script: 1000}},
+	} {
+		r, err := Load("/etc/slurm.conf", fromMap(map[string]string{"/etc/slurm.conf": c.text}))
+		if err != nil {
+			t.Fatalf("%s: %v", c.text, err)
+		}
+		if got := RequestsOf(r.Config.Settings); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.text, got, c.want)
+		}
+	}
 }

@@ -33,7 +33,7 @@ var keyTable = []keyGroup{
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
-		AccountingStorageEnforce AccountingStorageTRES TrackWCKey PrivateData`},
+		AccountingStorageEnforce AccountingStorageTRES TrackWCKey PrivateData SlurmctldParameters`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -54,7 +54,7 @@ var keyTable = []keyGroup{
 	{Harmless, "process ids are kept in the state folder", "SlurmctldPidFile SlurmdPidFile"},
 	{Harmless, "the executor runs as the user who starts it", "SlurmdUser"},
 	{Harmless, "messages travel on the bus, which has limits of its own", `MessageTimeout TCPTimeout TreeWidth CommunicationParameters
-		SlurmctldParameters SlurmdParameters SlurmctldTimeout KeepAliveTime RoutePlugin SwitchType SwitchParameters TopologyPlugin TopologyParam
+		SlurmdParameters SlurmctldTimeout KeepAliveTime RoutePlugin SwitchType SwitchParameters TopologyPlugin TopologyParam
 		EioTimeout EpilogMsgTime BatchStartTimeout MaxDBDMsgs MaxNodeCount MaxJobId ReconfigFlags HashPlugin TLSParameters TLSType
 		CertgenParameters CertgenType CertmgrParameters CertmgrType HttpParserType UrlParserType DataParserParameters MetricsType
 		MetricsParameters MetricsAuthUsers SlurmctldHttpAuthParameters SlurmdHttpAuthParameters`},
@@ -65,7 +65,7 @@ var keyTable = []keyGroup{
 		PrioritySiteFactorParameters PrioritySiteFactorPlugin FairShareDampeningFactor`},
 	{Harmless, "no job is preempted yet", "PreemptType PreemptMode PreemptExemptTime PreemptParameters SchedulerTimeSlice"},
 	{Harmless, "licences are those of the cluster alone", "LicenseParameters"},
-	{Harmless, "srun, salloc and MPI launch are not built yet", `MpiDefault MpiParams SrunPortRange WaitTime KillOnBadExit LaunchParameters
+	{Harmless, "srun and salloc do not look at it yet", `MpiDefault MpiParams SrunPortRange WaitTime KillOnBadExit LaunchParameters
 		LaunchType InactiveLimit SallocDefaultCommand InteractiveStepOptions BcastParameters BcastExclude SbcastParameters MaxTasksPerNode MaxStepCount
 		PropagatePrioProcess VSizeFactor`},
 	{Harmless, "steps that can not be killed are reported when it happens", "UnkillableStepTimeout UnkillableStepProgram"},
@@ -171,15 +171,3 @@ func classify(k key, value string) (Class, string) {
 	}
 	return k.class, k.text
 }
-
-// schedulerParameters are the names that may stand in SchedulerParameters.
-var schedulerParameters = strings.Fields(`assoc_limit_stop batch_sched_delay bf_busy_nodes bf_continue bf_interval bf_max_job_array_resv bf_max_job_assoc
-	bf_max_job_part bf_max_job_start bf_max_job_test bf_max_job_user bf_max_job_user_part bf_max_time bf_min_age_reserve bf_min_prio_reserve bf_resolution
-	bf_window bf_yield_interval bf_yield_sleep default_queue_depth defer enable_user_top max_array_tasks max_rpc_cnt nohold_on_prolog_fail partition_job_depth
-	requeue_delay salloc_wait_nodes sbatch_wait_nodes sched_interval sched_min_interval allow_zero_lic bb_array_stage_cnt bf_allow_magnetic_slot
-	bf_hetjob_immediate bf_hetjob_prio bf_job_part_count_reserve bf_licenses bf_node_space_size bf_one_resv_per_job bf_running_job_reserve bf_topopt_enable
-	bf_topopt_iterations bf_window_linear bf_yield_rpc_cnt build_queue_timeout correspond_after_task_cnt defer_batch delay_boot disable_job_shrink
-	disable_hetjob_steps enable_hetjob_steps extra_constraints ignore_constraint_validation Ignore_NUMA ignore_prefer_validation max_sched_time max_script_size
-	max_submit_line_size max_switch_wait no_backup_scheduling pack_serial_at_end reduce_completing_frag requeue_on_resume_failure sched_max_job_start
-	spec_cores_first step_retry_count step_retry_time time_min_as_soft_limit whole_hetjob preempt_reorder_count preempt_strict_order preempt_youngest_first
-	kill_invalid_depend inventory_interval`)
