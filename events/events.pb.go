@@ -75,6 +75,7 @@ const (
 	Verb_TOP              Verb = 13 // body Select: to the head of the author's queue
 	Verb_SET_CONFIG       Verb = 14 // body SetConfig: how much the controllers log
 	Verb_COMPLETE         Verb = 16 // body Complete
+	Verb_UPDATE_STEP      Verb = 17 // body UpdateStep
 )
 
 // Enum value maps for Verb.
@@ -97,6 +98,7 @@ var (
 		13: "TOP",
 		14: "SET_CONFIG",
 		16: "COMPLETE",
+		17: "UPDATE_STEP",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNKNOWN":     0,
@@ -116,6 +118,7 @@ var (
 		"TOP":              13,
 		"SET_CONFIG":       14,
 		"COMPLETE":         16,
+		"UPDATE_STEP":      17,
 	}
 )
 
@@ -2370,6 +2373,67 @@ func (x *Complete) GetExitSignal() uint32 {
 	return 0
 }
 
+// UpdateStep: another time limit for numbered steps; of a target without a step for all that the job has.
+type UpdateStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	TimeLimitS    uint32                 `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`            // 0xffffffff: none of its own
+	TimeLimitAddS int32                  `protobuf:"varint,3,opt,name=time_limit_add_s,json=timeLimitAddS,proto3" json:"time_limit_add_s,omitempty"` // not 0: so much more, or less, than it has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateStep) Reset() {
+	*x = UpdateStep{}
+	mi := &file_events_events_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateStep) ProtoMessage() {}
+
+func (x *UpdateStep) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateStep.ProtoReflect.Descriptor instead.
+func (*UpdateStep) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *UpdateStep) GetTargets() []*Target {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *UpdateStep) GetTimeLimitS() uint32 {
+	if x != nil {
+		return x.TimeLimitS
+	}
+	return 0
+}
+
+func (x *UpdateStep) GetTimeLimitAddS() int32 {
+	if x != nil {
+		return x.TimeLimitAddS
+	}
+	return 0
+}
+
 // UpdateJob: only fields whose set_* or presence says so change.
 type UpdateJob struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2432,7 +2496,7 @@ type UpdateJob struct {
 
 func (x *UpdateJob) Reset() {
 	*x = UpdateJob{}
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2508,7 @@ func (x *UpdateJob) String() string {
 func (*UpdateJob) ProtoMessage() {}
 
 func (x *UpdateJob) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[13]
+	mi := &file_events_events_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2521,7 @@ func (x *UpdateJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJob.ProtoReflect.Descriptor instead.
 func (*UpdateJob) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{13}
+	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateJob) GetTargets() []*Target {
@@ -2853,7 +2917,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2929,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2942,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateNode) GetNodes() string {
@@ -2994,7 +3058,7 @@ type UpdatePartition struct {
 
 func (x *UpdatePartition) Reset() {
 	*x = UpdatePartition{}
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3070,7 @@ func (x *UpdatePartition) String() string {
 func (*UpdatePartition) ProtoMessage() {}
 
 func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3083,7 @@ func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePartition.ProtoReflect.Descriptor instead.
 func (*UpdatePartition) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdatePartition) GetAct() PartitionAct {
@@ -3074,7 +3138,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3150,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3163,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Policy) GetActs() []*PolicyAct {
@@ -3126,7 +3190,7 @@ type PolicyAct struct {
 
 func (x *PolicyAct) Reset() {
 	*x = PolicyAct{}
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3202,7 @@ func (x *PolicyAct) String() string {
 func (*PolicyAct) ProtoMessage() {}
 
 func (x *PolicyAct) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3215,7 @@ func (x *PolicyAct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyAct.ProtoReflect.Descriptor instead.
 func (*PolicyAct) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PolicyAct) GetDeed() PolicyDeed {
@@ -3240,7 +3304,7 @@ type PolicySettings struct {
 
 func (x *PolicySettings) Reset() {
 	*x = PolicySettings{}
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3316,7 @@ func (x *PolicySettings) String() string {
 func (*PolicySettings) ProtoMessage() {}
 
 func (x *PolicySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3329,7 @@ func (x *PolicySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicySettings.ProtoReflect.Descriptor instead.
 func (*PolicySettings) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{18}
+	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PolicySettings) GetLimits() []*LimitChange {
@@ -3379,7 +3443,7 @@ type ListChange struct {
 
 func (x *ListChange) Reset() {
 	*x = ListChange{}
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +3455,7 @@ func (x *ListChange) String() string {
 func (*ListChange) ProtoMessage() {}
 
 func (x *ListChange) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +3468,7 @@ func (x *ListChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChange.ProtoReflect.Descriptor instead.
 func (*ListChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{19}
+	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListChange) GetReplace() bool {
@@ -3448,7 +3512,7 @@ type LimitChange struct {
 
 func (x *LimitChange) Reset() {
 	*x = LimitChange{}
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3524,7 @@ func (x *LimitChange) String() string {
 func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3537,7 @@ func (x *LimitChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{20}
+	return file_events_events_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LimitChange) GetLimit() Limit {
@@ -3515,7 +3579,7 @@ type LimitValue struct {
 
 func (x *LimitValue) Reset() {
 	*x = LimitValue{}
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3591,7 @@ func (x *LimitValue) String() string {
 func (*LimitValue) ProtoMessage() {}
 
 func (x *LimitValue) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3604,7 @@ func (x *LimitValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitValue.ProtoReflect.Descriptor instead.
 func (*LimitValue) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{21}
+	return file_events_events_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LimitValue) GetLimit() Limit {
@@ -3575,7 +3639,7 @@ type TresCount struct {
 
 func (x *TresCount) Reset() {
 	*x = TresCount{}
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3651,7 @@ func (x *TresCount) String() string {
 func (*TresCount) ProtoMessage() {}
 
 func (x *TresCount) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3664,7 @@ func (x *TresCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TresCount.ProtoReflect.Descriptor instead.
 func (*TresCount) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{22}
+	return file_events_events_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TresCount) GetTres() string {
@@ -3718,7 +3782,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3794,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3807,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{23}
+	return file_events_events_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobSpec) GetName() string {
@@ -4361,7 +4425,7 @@ type Gres struct {
 
 func (x *Gres) Reset() {
 	*x = Gres{}
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4437,7 @@ func (x *Gres) String() string {
 func (*Gres) ProtoMessage() {}
 
 func (x *Gres) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4450,7 @@ func (x *Gres) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gres.ProtoReflect.Descriptor instead.
 func (*Gres) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{24}
+	return file_events_events_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Gres) GetName() string {
@@ -4429,7 +4493,7 @@ type ArraySpec struct {
 
 func (x *ArraySpec) Reset() {
 	*x = ArraySpec{}
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4505,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4518,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{25}
+	return file_events_events_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ArraySpec) GetTasks() []uint64 {
@@ -4491,7 +4555,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4503,7 +4567,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4516,7 +4580,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{26}
+	return file_events_events_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Dependency) GetKind() DependencyKind {
@@ -4566,7 +4630,7 @@ type WarnSignal struct {
 
 func (x *WarnSignal) Reset() {
 	*x = WarnSignal{}
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4578,7 +4642,7 @@ func (x *WarnSignal) String() string {
 func (*WarnSignal) ProtoMessage() {}
 
 func (x *WarnSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4591,7 +4655,7 @@ func (x *WarnSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnSignal.ProtoReflect.Descriptor instead.
 func (*WarnSignal) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{27}
+	return file_events_events_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WarnSignal) GetSignal() int32 {
@@ -4633,7 +4697,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4645,7 +4709,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4658,7 +4722,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{28}
+	return file_events_events_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Rlimit) GetResource() uint32 {
@@ -4695,7 +4759,7 @@ type SchedMessage struct {
 
 func (x *SchedMessage) Reset() {
 	*x = SchedMessage{}
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +4771,7 @@ func (x *SchedMessage) String() string {
 func (*SchedMessage) ProtoMessage() {}
 
 func (x *SchedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +4784,7 @@ func (x *SchedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedMessage.ProtoReflect.Descriptor instead.
 func (*SchedMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{29}
+	return file_events_events_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SchedMessage) GetKind() isSchedMessage_Kind {
@@ -4780,7 +4844,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +4856,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +4869,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{30}
+	return file_events_events_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Term) GetNonce() []byte {
@@ -4878,7 +4942,7 @@ type Cycle struct {
 
 func (x *Cycle) Reset() {
 	*x = Cycle{}
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4890,7 +4954,7 @@ func (x *Cycle) String() string {
 func (*Cycle) ProtoMessage() {}
 
 func (x *Cycle) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4903,7 +4967,7 @@ func (x *Cycle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cycle.ProtoReflect.Descriptor instead.
 func (*Cycle) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{31}
+	return file_events_events_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Cycle) GetTerm() []byte {
@@ -4994,7 +5058,7 @@ type Observed struct {
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5070,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5083,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{32}
+	return file_events_events_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Observed) GetSilentNodes() []string {
@@ -5061,6 +5125,7 @@ type Fact struct {
 	//	*Fact_Notified
 	//	*Fact_ConfigSet
 	//	*Fact_PlacedTogether
+	//	*Fact_StepLimited
 	Kind          isFact_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5068,7 +5133,7 @@ type Fact struct {
 
 func (x *Fact) Reset() {
 	*x = Fact{}
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5080,7 +5145,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5093,7 +5158,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{33}
+	return file_events_events_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Fact) GetKind() isFact_Kind {
@@ -5292,6 +5357,15 @@ func (x *Fact) GetPlacedTogether() *PlacedTogether {
 	return nil
 }
 
+func (x *Fact) GetStepLimited() *StepLimited {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_StepLimited); ok {
+			return x.StepLimited
+		}
+	}
+	return nil
+}
+
 type isFact_Kind interface {
 	isFact_Kind()
 }
@@ -5380,6 +5454,10 @@ type Fact_PlacedTogether struct {
 	PlacedTogether *PlacedTogether `protobuf:"bytes,21,opt,name=placed_together,json=placedTogether,proto3,oneof"`
 }
 
+type Fact_StepLimited struct {
+	StepLimited *StepLimited `protobuf:"bytes,22,opt,name=step_limited,json=stepLimited,proto3,oneof"`
+}
+
 func (*Fact_Admitted) isFact_Kind() {}
 
 func (*Fact_Judged) isFact_Kind() {}
@@ -5422,6 +5500,8 @@ func (*Fact_ConfigSet) isFact_Kind() {}
 
 func (*Fact_PlacedTogether) isFact_Kind() {}
 
+func (*Fact_StepLimited) isFact_Kind() {}
+
 type IntentRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -5432,7 +5512,7 @@ type IntentRef struct {
 
 func (x *IntentRef) Reset() {
 	*x = IntentRef{}
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5444,7 +5524,7 @@ func (x *IntentRef) String() string {
 func (*IntentRef) ProtoMessage() {}
 
 func (x *IntentRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5457,7 +5537,7 @@ func (x *IntentRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentRef.ProtoReflect.Descriptor instead.
 func (*IntentRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{34}
+	return file_events_events_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *IntentRef) GetSeq() uint64 {
@@ -5490,7 +5570,7 @@ type Admitted struct {
 
 func (x *Admitted) Reset() {
 	*x = Admitted{}
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5502,7 +5582,7 @@ func (x *Admitted) String() string {
 func (*Admitted) ProtoMessage() {}
 
 func (x *Admitted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5515,7 +5595,7 @@ func (x *Admitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admitted.ProtoReflect.Descriptor instead.
 func (*Admitted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{35}
+	return file_events_events_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Admitted) GetIntent() *IntentRef {
@@ -5580,7 +5660,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5592,7 +5672,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5605,7 +5685,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{36}
+	return file_events_events_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Owner) GetUid() uint32 {
@@ -5657,7 +5737,7 @@ type Judged struct {
 
 func (x *Judged) Reset() {
 	*x = Judged{}
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +5749,7 @@ func (x *Judged) String() string {
 func (*Judged) ProtoMessage() {}
 
 func (x *Judged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +5762,7 @@ func (x *Judged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Judged.ProtoReflect.Descriptor instead.
 func (*Judged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{37}
+	return file_events_events_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Judged) GetIntent() *IntentRef {
@@ -5732,7 +5812,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5744,7 +5824,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5757,7 +5837,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{38}
+	return file_events_events_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Verdict) GetJob() uint32 {
@@ -5798,7 +5878,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5810,7 +5890,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5823,7 +5903,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{39}
+	return file_events_events_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Allocation) GetShares() []*NodeShare {
@@ -5848,7 +5928,7 @@ type NodeShare struct {
 
 func (x *NodeShare) Reset() {
 	*x = NodeShare{}
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5860,7 +5940,7 @@ func (x *NodeShare) String() string {
 func (*NodeShare) ProtoMessage() {}
 
 func (x *NodeShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5873,7 +5953,7 @@ func (x *NodeShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShare.ProtoReflect.Descriptor instead.
 func (*NodeShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{40}
+	return file_events_events_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NodeShare) GetNodes() []string {
@@ -5936,7 +6016,7 @@ type GresShare struct {
 
 func (x *GresShare) Reset() {
 	*x = GresShare{}
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5948,7 +6028,7 @@ func (x *GresShare) String() string {
 func (*GresShare) ProtoMessage() {}
 
 func (x *GresShare) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5961,7 +6041,7 @@ func (x *GresShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresShare.ProtoReflect.Descriptor instead.
 func (*GresShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{41}
+	return file_events_events_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GresShare) GetName() string {
@@ -6002,7 +6082,7 @@ type Placed struct {
 
 func (x *Placed) Reset() {
 	*x = Placed{}
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6014,7 +6094,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6027,7 +6107,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{42}
+	return file_events_events_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Placed) GetJob() uint32 {
@@ -6103,7 +6183,7 @@ type PlacedTogether struct {
 
 func (x *PlacedTogether) Reset() {
 	*x = PlacedTogether{}
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6115,7 +6195,7 @@ func (x *PlacedTogether) String() string {
 func (*PlacedTogether) ProtoMessage() {}
 
 func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6128,7 +6208,7 @@ func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedTogether.ProtoReflect.Descriptor instead.
 func (*PlacedTogether) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{43}
+	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PlacedTogether) GetParts() []*Placed {
@@ -6157,7 +6237,7 @@ type Stopping struct {
 
 func (x *Stopping) Reset() {
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6169,7 +6249,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6182,7 +6262,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{44}
+	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Stopping) GetJob() uint32 {
@@ -6273,7 +6353,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6285,7 +6365,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6298,7 +6378,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{45}
+	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -6380,7 +6460,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6392,7 +6472,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6405,7 +6485,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{46}
+	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Held) GetJob() uint32 {
@@ -6470,7 +6550,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6482,7 +6562,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6495,7 +6575,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{47}
+	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Released) GetJob() uint32 {
@@ -6545,7 +6625,7 @@ type Updated struct {
 
 func (x *Updated) Reset() {
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6557,7 +6637,7 @@ func (x *Updated) String() string {
 func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6570,7 +6650,7 @@ func (x *Updated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{48}
+	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Updated) GetJob() uint32 {
@@ -6610,7 +6690,7 @@ type Requeued struct {
 
 func (x *Requeued) Reset() {
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6622,7 +6702,7 @@ func (x *Requeued) String() string {
 func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6635,7 +6715,7 @@ func (x *Requeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{49}
+	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Requeued) GetJob() uint32 {
@@ -6710,7 +6790,7 @@ type Signalled struct {
 
 func (x *Signalled) Reset() {
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6722,7 +6802,7 @@ func (x *Signalled) String() string {
 func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6735,7 +6815,7 @@ func (x *Signalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Signalled) GetJob() uint32 {
@@ -6805,7 +6885,7 @@ type Suspended struct {
 
 func (x *Suspended) Reset() {
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6817,7 +6897,7 @@ func (x *Suspended) String() string {
 func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6830,7 +6910,7 @@ func (x *Suspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Suspended) GetJob() uint32 {
@@ -6865,7 +6945,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6877,7 +6957,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6890,7 +6970,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Resumed) GetJob() uint32 {
@@ -6929,7 +7009,7 @@ type NodeChanged struct {
 
 func (x *NodeChanged) Reset() {
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6941,7 +7021,7 @@ func (x *NodeChanged) String() string {
 func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6954,7 +7034,7 @@ func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeChanged) GetNode() string {
@@ -7009,7 +7089,7 @@ type NodeLost struct {
 
 func (x *NodeLost) Reset() {
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7021,7 +7101,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7034,7 +7114,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -7060,7 +7140,7 @@ type NodeReturned struct {
 
 func (x *NodeReturned) Reset() {
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7072,7 +7152,7 @@ func (x *NodeReturned) String() string {
 func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7085,7 +7165,7 @@ func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NodeReturned) GetNode() string {
@@ -7105,7 +7185,7 @@ type Configured struct {
 
 func (x *Configured) Reset() {
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7117,7 +7197,7 @@ func (x *Configured) String() string {
 func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7130,7 +7210,7 @@ func (x *Configured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Configured) GetIntent() *IntentRef {
@@ -7160,7 +7240,7 @@ type Administered struct {
 
 func (x *Administered) Reset() {
 	*x = Administered{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7172,7 +7252,7 @@ func (x *Administered) String() string {
 func (*Administered) ProtoMessage() {}
 
 func (x *Administered) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7185,7 +7265,7 @@ func (x *Administered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Administered.ProtoReflect.Descriptor instead.
 func (*Administered) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Administered) GetIntent() *IntentRef {
@@ -7228,7 +7308,7 @@ type PartitionChanged struct {
 
 func (x *PartitionChanged) Reset() {
 	*x = PartitionChanged{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7240,7 +7320,7 @@ func (x *PartitionChanged) String() string {
 func (*PartitionChanged) ProtoMessage() {}
 
 func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7253,7 +7333,7 @@ func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChanged.ProtoReflect.Descriptor instead.
 func (*PartitionChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PartitionChanged) GetAct() PartitionAct {
@@ -7290,7 +7370,7 @@ type Notified struct {
 
 func (x *Notified) Reset() {
 	*x = Notified{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7302,7 +7382,7 @@ func (x *Notified) String() string {
 func (*Notified) ProtoMessage() {}
 
 func (x *Notified) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7315,7 +7395,7 @@ func (x *Notified) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notified.ProtoReflect.Descriptor instead.
 func (*Notified) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Notified) GetJob() uint32 {
@@ -7346,6 +7426,83 @@ func (x *Notified) GetByUid() uint32 {
 	return 0
 }
 
+// StepLimited: a numbered step has this time limit from here on, counted from its start; 0: none of its own.
+type StepLimited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	LimitS        uint32                 `protobuf:"varint,4,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,5,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepLimited) Reset() {
+	*x = StepLimited{}
+	mi := &file_events_events_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepLimited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepLimited) ProtoMessage() {}
+
+func (x *StepLimited) ProtoReflect() protoreflect.Message {
+	mi := &file_events_events_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepLimited.ProtoReflect.Descriptor instead.
+func (*StepLimited) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *StepLimited) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *StepLimited) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *StepLimited) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepLimited) GetLimitS() uint32 {
+	if x != nil {
+		return x.LimitS
+	}
+	return 0
+}
+
+func (x *StepLimited) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
 // ConfigSet: single settings are so from here on, until another configuration is taken over. Only such as decide nothing.
 type ConfigSet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7357,7 +7514,7 @@ type ConfigSet struct {
 
 func (x *ConfigSet) Reset() {
 	*x = ConfigSet{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7369,7 +7526,7 @@ func (x *ConfigSet) String() string {
 func (*ConfigSet) ProtoMessage() {}
 
 func (x *ConfigSet) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7382,7 +7539,7 @@ func (x *ConfigSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSet.ProtoReflect.Descriptor instead.
 func (*ConfigSet) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ConfigSet) GetSettings() []*Setting {
@@ -7412,7 +7569,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7424,7 +7581,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7437,7 +7594,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -7490,7 +7647,7 @@ type NodeFact struct {
 
 func (x *NodeFact) Reset() {
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7502,7 +7659,7 @@ func (x *NodeFact) String() string {
 func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7515,7 +7672,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -7601,7 +7758,7 @@ type NodeUp struct {
 
 func (x *NodeUp) Reset() {
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7613,7 +7770,7 @@ func (x *NodeUp) String() string {
 func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7626,7 +7783,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -7668,7 +7825,7 @@ type RunRef struct {
 
 func (x *RunRef) Reset() {
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7680,7 +7837,7 @@ func (x *RunRef) String() string {
 func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7693,7 +7850,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -7740,7 +7897,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7752,7 +7909,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7765,7 +7922,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -7886,7 +8043,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7898,7 +8055,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7911,7 +8068,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{66}
+	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -7957,7 +8114,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7969,7 +8126,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7982,7 +8139,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{67}
+	return file_events_events_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Device) GetName() string {
@@ -8050,7 +8207,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8062,7 +8219,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8075,7 +8232,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{68}
+	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -8122,14 +8279,21 @@ type StepPart struct {
 	Cpus          []uint64               `protobuf:"varint,4,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words
 	MemoryMib     uint64                 `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
 	Gres          []*GresShare           `protobuf:"bytes,6,rep,name=gres,proto3" json:"gres,omitempty"`
-	Layout        string                 `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"` // Block, Cyclic …
+	Layout        string                 `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`                // Block, Cyclic …
+	LimitS        uint32                 `protobuf:"varint,8,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
+	Host          string                 `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`                    // of its srun …
+	Pid           uint32                 `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`                    // … which is this process there
+	StdIn         string                 `protobuf:"bytes,11,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`    // as srun was told, with what it knows filled in; empty: srun's own
+	StdOut        string                 `protobuf:"bytes,12,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
+	StdErr        string                 `protobuf:"bytes,13,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
+	Asked         []*Gres                `protobuf:"bytes,14,rep,name=asked,proto3" json:"asked,omitempty"` // generic resources, as they were asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepPart) Reset() {
 	*x = StepPart{}
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8141,7 +8305,7 @@ func (x *StepPart) String() string {
 func (*StepPart) ProtoMessage() {}
 
 func (x *StepPart) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8154,7 +8318,7 @@ func (x *StepPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
 func (*StepPart) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{69}
+	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StepPart) GetName() string {
@@ -8206,6 +8370,55 @@ func (x *StepPart) GetLayout() string {
 	return ""
 }
 
+func (x *StepPart) GetLimitS() uint32 {
+	if x != nil {
+		return x.LimitS
+	}
+	return 0
+}
+
+func (x *StepPart) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *StepPart) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *StepPart) GetStdIn() string {
+	if x != nil {
+		return x.StdIn
+	}
+	return ""
+}
+
+func (x *StepPart) GetStdOut() string {
+	if x != nil {
+		return x.StdOut
+	}
+	return ""
+}
+
+func (x *StepPart) GetStdErr() string {
+	if x != nil {
+		return x.StdErr
+	}
+	return ""
+}
+
+func (x *StepPart) GetAsked() []*Gres {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
 type StepExited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -8226,7 +8439,7 @@ type StepExited struct {
 
 func (x *StepExited) Reset() {
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8238,7 +8451,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8251,7 +8464,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{70}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -8360,7 +8573,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8372,7 +8585,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8385,7 +8598,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -8490,7 +8703,7 @@ type DeviceAiling struct {
 
 func (x *DeviceAiling) Reset() {
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8502,7 +8715,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8515,7 +8728,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -8550,7 +8763,7 @@ type ShareMessage struct {
 
 func (x *ShareMessage) Reset() {
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8562,7 +8775,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8575,7 +8788,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -8610,7 +8823,7 @@ type ShareFactor struct {
 
 func (x *ShareFactor) Reset() {
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8622,7 +8835,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8635,7 +8848,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -8670,7 +8883,7 @@ type UsageSample struct {
 
 func (x *UsageSample) Reset() {
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8682,7 +8895,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8695,7 +8908,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -8732,7 +8945,7 @@ type StepUsage struct {
 
 func (x *StepUsage) Reset() {
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8744,7 +8957,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8757,7 +8970,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -8853,7 +9066,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8865,7 +9078,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8878,7 +9091,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Config) GetCluster() string {
@@ -9241,7 +9454,7 @@ type LicenseDef struct {
 
 func (x *LicenseDef) Reset() {
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9253,7 +9466,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9266,7 +9479,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -9293,7 +9506,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9305,7 +9518,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9318,7 +9531,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Setting) GetKey() string {
@@ -9352,7 +9565,7 @@ type CgroupConf struct {
 
 func (x *CgroupConf) Reset() {
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9364,7 +9577,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9377,7 +9590,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -9471,7 +9684,7 @@ type NodeDef struct {
 
 func (x *NodeDef) Reset() {
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9483,7 +9696,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9496,7 +9709,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{81}
+	return file_events_events_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -9653,7 +9866,7 @@ type GresDef struct {
 
 func (x *GresDef) Reset() {
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9665,7 +9878,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9678,7 +9891,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{82}
+	return file_events_events_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GresDef) GetName() string {
@@ -9765,7 +9978,7 @@ type PartitionDef struct {
 
 func (x *PartitionDef) Reset() {
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9777,7 +9990,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9790,7 +10003,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{83}
+	return file_events_events_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -10110,7 +10323,13 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1b\n" +
 	"\texit_code\x18\x02 \x01(\rR\bexitCode\x12\x1f\n" +
 	"\vexit_signal\x18\x03 \x01(\rR\n" +
-	"exitSignal\"\xa4\x14\n" +
+	"exitSignal\"\x87\x01\n" +
+	"\n" +
+	"UpdateStep\x12.\n" +
+	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12 \n" +
+	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
+	"timeLimitS\x12'\n" +
+	"\x10time_limit_add_s\x18\x03 \x01(\x05R\rtimeLimitAddS\"\xa4\x14\n" +
 	"\tUpdateJob\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12%\n" +
 	"\ftime_limit_s\x18\x02 \x01(\rH\x00R\n" +
@@ -10498,7 +10717,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"T\n" +
 	"\bObserved\x12!\n" +
 	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
-	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xb5\t\n" +
+	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xf5\t\n" +
 	"\x04Fact\x124\n" +
 	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
 	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
@@ -10524,7 +10743,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\bnotified\x18\x12 \x01(\v2\x16.stint.events.NotifiedH\x00R\bnotified\x128\n" +
 	"\n" +
 	"config_set\x18\x13 \x01(\v2\x17.stint.events.ConfigSetH\x00R\tconfigSet\x12G\n" +
-	"\x0fplaced_together\x18\x15 \x01(\v2\x1c.stint.events.PlacedTogetherH\x00R\x0eplacedTogetherB\x06\n" +
+	"\x0fplaced_together\x18\x15 \x01(\v2\x1c.stint.events.PlacedTogetherH\x00R\x0eplacedTogether\x12>\n" +
+	"\fstep_limited\x18\x16 \x01(\v2\x19.stint.events.StepLimitedH\x00R\vstepLimitedB\x06\n" +
 	"\x04kind\"3\n" +
 	"\tIntentRef\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
@@ -10686,7 +10906,13 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x15\n" +
-	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\"U\n" +
+	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\"u\n" +
+	"\vStepLimited\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\x12\x17\n" +
+	"\alimit_s\x18\x04 \x01(\rR\x06limitS\x12\x15\n" +
+	"\x06by_uid\x18\x05 \x01(\rR\x05byUid\"U\n" +
 	"\tConfigSet\x121\n" +
 	"\bsettings\x18\x01 \x03(\v2\x15.stint.events.SettingR\bsettings\x12\x15\n" +
 	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\"\x90\x01\n" +
@@ -10751,7 +10977,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12\x13\n" +
 	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12*\n" +
-	"\x04part\x18\x05 \x01(\v2\x16.stint.events.StepPartR\x04part\"\xcb\x01\n" +
+	"\x04part\x18\x05 \x01(\v2\x16.stint.events.StepPartR\x04part\"\xfd\x02\n" +
 	"\bStepPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1d\n" +
@@ -10761,7 +10987,15 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"memory_mib\x18\x05 \x01(\x04R\tmemoryMib\x12+\n" +
 	"\x04gres\x18\x06 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x16\n" +
-	"\x06layout\x18\a \x01(\tR\x06layout\"\xe3\x02\n" +
+	"\x06layout\x18\a \x01(\tR\x06layout\x12\x17\n" +
+	"\alimit_s\x18\b \x01(\rR\x06limitS\x12\x12\n" +
+	"\x04host\x18\t \x01(\tR\x04host\x12\x10\n" +
+	"\x03pid\x18\n" +
+	" \x01(\rR\x03pid\x12\x15\n" +
+	"\x06std_in\x18\v \x01(\tR\x05stdIn\x12\x17\n" +
+	"\astd_out\x18\f \x01(\tR\x06stdOut\x12\x17\n" +
+	"\astd_err\x18\r \x01(\tR\x06stdErr\x12(\n" +
+	"\x05asked\x18\x0e \x03(\v2\x12.stint.events.GresR\x05asked\"\xe3\x02\n" +
 	"\n" +
 	"StepExited\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
@@ -10973,7 +11207,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
 	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit\x12'\n" +
 	"\x10def_cpus_per_gpu\x18! \x01(\rR\rdefCpusPerGpu\x12,\n" +
-	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib*\xf6\x01\n" +
+	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib*\x87\x02\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +
@@ -10999,7 +11233,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03TOP\x10\r\x12\x0e\n" +
 	"\n" +
 	"SET_CONFIG\x10\x0e\x12\f\n" +
-	"\bCOMPLETE\x10\x10*P\n" +
+	"\bCOMPLETE\x10\x10\x12\x0f\n" +
+	"\vUPDATE_STEP\x10\x11*P\n" +
 	"\fPartitionAct\x12\x14\n" +
 	"\x10PARTITION_CREATE\x10\x00\x12\x14\n" +
 	"\x10PARTITION_CHANGE\x10\x01\x12\x14\n" +
@@ -11262,7 +11497,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(PartitionAct)(0),        // 1: stint.events.PartitionAct
@@ -11296,204 +11531,209 @@ var file_events_events_proto_goTypes = []any{
 	(*Notify)(nil),           // 29: stint.events.Notify
 	(*SetConfig)(nil),        // 30: stint.events.SetConfig
 	(*Complete)(nil),         // 31: stint.events.Complete
-	(*UpdateJob)(nil),        // 32: stint.events.UpdateJob
-	(*UpdateNode)(nil),       // 33: stint.events.UpdateNode
-	(*UpdatePartition)(nil),  // 34: stint.events.UpdatePartition
-	(*Policy)(nil),           // 35: stint.events.Policy
-	(*PolicyAct)(nil),        // 36: stint.events.PolicyAct
-	(*PolicySettings)(nil),   // 37: stint.events.PolicySettings
-	(*ListChange)(nil),       // 38: stint.events.ListChange
-	(*LimitChange)(nil),      // 39: stint.events.LimitChange
-	(*LimitValue)(nil),       // 40: stint.events.LimitValue
-	(*TresCount)(nil),        // 41: stint.events.TresCount
-	(*JobSpec)(nil),          // 42: stint.events.JobSpec
-	(*Gres)(nil),             // 43: stint.events.Gres
-	(*ArraySpec)(nil),        // 44: stint.events.ArraySpec
-	(*Dependency)(nil),       // 45: stint.events.Dependency
-	(*WarnSignal)(nil),       // 46: stint.events.WarnSignal
-	(*Rlimit)(nil),           // 47: stint.events.Rlimit
-	(*SchedMessage)(nil),     // 48: stint.events.SchedMessage
-	(*Term)(nil),             // 49: stint.events.Term
-	(*Cycle)(nil),            // 50: stint.events.Cycle
-	(*Observed)(nil),         // 51: stint.events.Observed
-	(*Fact)(nil),             // 52: stint.events.Fact
-	(*IntentRef)(nil),        // 53: stint.events.IntentRef
-	(*Admitted)(nil),         // 54: stint.events.Admitted
-	(*Owner)(nil),            // 55: stint.events.Owner
-	(*Judged)(nil),           // 56: stint.events.Judged
-	(*Verdict)(nil),          // 57: stint.events.Verdict
-	(*Allocation)(nil),       // 58: stint.events.Allocation
-	(*NodeShare)(nil),        // 59: stint.events.NodeShare
-	(*GresShare)(nil),        // 60: stint.events.GresShare
-	(*Placed)(nil),           // 61: stint.events.Placed
-	(*PlacedTogether)(nil),   // 62: stint.events.PlacedTogether
-	(*Stopping)(nil),         // 63: stint.events.Stopping
-	(*Ended)(nil),            // 64: stint.events.Ended
-	(*Held)(nil),             // 65: stint.events.Held
-	(*Released)(nil),         // 66: stint.events.Released
-	(*Updated)(nil),          // 67: stint.events.Updated
-	(*Requeued)(nil),         // 68: stint.events.Requeued
-	(*Signalled)(nil),        // 69: stint.events.Signalled
-	(*Suspended)(nil),        // 70: stint.events.Suspended
-	(*Resumed)(nil),          // 71: stint.events.Resumed
-	(*NodeChanged)(nil),      // 72: stint.events.NodeChanged
-	(*NodeLost)(nil),         // 73: stint.events.NodeLost
-	(*NodeReturned)(nil),     // 74: stint.events.NodeReturned
-	(*Configured)(nil),       // 75: stint.events.Configured
-	(*Administered)(nil),     // 76: stint.events.Administered
-	(*PartitionChanged)(nil), // 77: stint.events.PartitionChanged
-	(*Notified)(nil),         // 78: stint.events.Notified
-	(*ConfigSet)(nil),        // 79: stint.events.ConfigSet
-	(*NodeMessage)(nil),      // 80: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 81: stint.events.NodeFact
-	(*NodeUp)(nil),           // 82: stint.events.NodeUp
-	(*RunRef)(nil),           // 83: stint.events.RunRef
-	(*Inventory)(nil),        // 84: stint.events.Inventory
-	(*Beat)(nil),             // 85: stint.events.Beat
-	(*Device)(nil),           // 86: stint.events.Device
-	(*StepStarted)(nil),      // 87: stint.events.StepStarted
-	(*StepPart)(nil),         // 88: stint.events.StepPart
-	(*StepExited)(nil),       // 89: stint.events.StepExited
-	(*Usage)(nil),            // 90: stint.events.Usage
-	(*DeviceAiling)(nil),     // 91: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 92: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 93: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 94: stint.events.UsageSample
-	(*StepUsage)(nil),        // 95: stint.events.StepUsage
-	(*Config)(nil),           // 96: stint.events.Config
-	(*LicenseDef)(nil),       // 97: stint.events.LicenseDef
-	(*Setting)(nil),          // 98: stint.events.Setting
-	(*CgroupConf)(nil),       // 99: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 100: stint.events.NodeDef
-	(*GresDef)(nil),          // 101: stint.events.GresDef
-	(*PartitionDef)(nil),     // 102: stint.events.PartitionDef
+	(*UpdateStep)(nil),       // 32: stint.events.UpdateStep
+	(*UpdateJob)(nil),        // 33: stint.events.UpdateJob
+	(*UpdateNode)(nil),       // 34: stint.events.UpdateNode
+	(*UpdatePartition)(nil),  // 35: stint.events.UpdatePartition
+	(*Policy)(nil),           // 36: stint.events.Policy
+	(*PolicyAct)(nil),        // 37: stint.events.PolicyAct
+	(*PolicySettings)(nil),   // 38: stint.events.PolicySettings
+	(*ListChange)(nil),       // 39: stint.events.ListChange
+	(*LimitChange)(nil),      // 40: stint.events.LimitChange
+	(*LimitValue)(nil),       // 41: stint.events.LimitValue
+	(*TresCount)(nil),        // 42: stint.events.TresCount
+	(*JobSpec)(nil),          // 43: stint.events.JobSpec
+	(*Gres)(nil),             // 44: stint.events.Gres
+	(*ArraySpec)(nil),        // 45: stint.events.ArraySpec
+	(*Dependency)(nil),       // 46: stint.events.Dependency
+	(*WarnSignal)(nil),       // 47: stint.events.WarnSignal
+	(*Rlimit)(nil),           // 48: stint.events.Rlimit
+	(*SchedMessage)(nil),     // 49: stint.events.SchedMessage
+	(*Term)(nil),             // 50: stint.events.Term
+	(*Cycle)(nil),            // 51: stint.events.Cycle
+	(*Observed)(nil),         // 52: stint.events.Observed
+	(*Fact)(nil),             // 53: stint.events.Fact
+	(*IntentRef)(nil),        // 54: stint.events.IntentRef
+	(*Admitted)(nil),         // 55: stint.events.Admitted
+	(*Owner)(nil),            // 56: stint.events.Owner
+	(*Judged)(nil),           // 57: stint.events.Judged
+	(*Verdict)(nil),          // 58: stint.events.Verdict
+	(*Allocation)(nil),       // 59: stint.events.Allocation
+	(*NodeShare)(nil),        // 60: stint.events.NodeShare
+	(*GresShare)(nil),        // 61: stint.events.GresShare
+	(*Placed)(nil),           // 62: stint.events.Placed
+	(*PlacedTogether)(nil),   // 63: stint.events.PlacedTogether
+	(*Stopping)(nil),         // 64: stint.events.Stopping
+	(*Ended)(nil),            // 65: stint.events.Ended
+	(*Held)(nil),             // 66: stint.events.Held
+	(*Released)(nil),         // 67: stint.events.Released
+	(*Updated)(nil),          // 68: stint.events.Updated
+	(*Requeued)(nil),         // 69: stint.events.Requeued
+	(*Signalled)(nil),        // 70: stint.events.Signalled
+	(*Suspended)(nil),        // 71: stint.events.Suspended
+	(*Resumed)(nil),          // 72: stint.events.Resumed
+	(*NodeChanged)(nil),      // 73: stint.events.NodeChanged
+	(*NodeLost)(nil),         // 74: stint.events.NodeLost
+	(*NodeReturned)(nil),     // 75: stint.events.NodeReturned
+	(*Configured)(nil),       // 76: stint.events.Configured
+	(*Administered)(nil),     // 77: stint.events.Administered
+	(*PartitionChanged)(nil), // 78: stint.events.PartitionChanged
+	(*Notified)(nil),         // 79: stint.events.Notified
+	(*StepLimited)(nil),      // 80: stint.events.StepLimited
+	(*ConfigSet)(nil),        // 81: stint.events.ConfigSet
+	(*NodeMessage)(nil),      // 82: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 83: stint.events.NodeFact
+	(*NodeUp)(nil),           // 84: stint.events.NodeUp
+	(*RunRef)(nil),           // 85: stint.events.RunRef
+	(*Inventory)(nil),        // 86: stint.events.Inventory
+	(*Beat)(nil),             // 87: stint.events.Beat
+	(*Device)(nil),           // 88: stint.events.Device
+	(*StepStarted)(nil),      // 89: stint.events.StepStarted
+	(*StepPart)(nil),         // 90: stint.events.StepPart
+	(*StepExited)(nil),       // 91: stint.events.StepExited
+	(*Usage)(nil),            // 92: stint.events.Usage
+	(*DeviceAiling)(nil),     // 93: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 94: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 95: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 96: stint.events.UsageSample
+	(*StepUsage)(nil),        // 97: stint.events.StepUsage
+	(*Config)(nil),           // 98: stint.events.Config
+	(*LicenseDef)(nil),       // 99: stint.events.LicenseDef
+	(*Setting)(nil),          // 100: stint.events.Setting
+	(*CgroupConf)(nil),       // 101: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 102: stint.events.NodeDef
+	(*GresDef)(nil),          // 103: stint.events.GresDef
+	(*PartitionDef)(nil),     // 104: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
 	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
 	21,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	42,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
+	43,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
 	14,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
 	24,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
 	25,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
 	24,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
 	24,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
 	24,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
-	24,  // 10: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	45,  // 11: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	43,  // 12: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
-	8,   // 13: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
-	2,   // 14: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	101, // 15: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
-	1,   // 16: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	102, // 17: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
-	36,  // 18: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
-	3,   // 19: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
-	4,   // 20: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
-	37,  // 21: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
-	39,  // 22: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
-	5,   // 23: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
-	38,  // 24: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
-	38,  // 25: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
-	38,  // 26: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
-	6,   // 27: stint.events.LimitChange.limit:type_name -> stint.events.Limit
-	41,  // 28: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
-	6,   // 29: stint.events.LimitValue.limit:type_name -> stint.events.Limit
-	41,  // 30: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
-	22,  // 31: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
-	22,  // 32: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	43,  // 33: stint.events.JobSpec.gres:type_name -> stint.events.Gres
-	8,   // 34: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	44,  // 35: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	45,  // 36: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
-	7,   // 37: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	46,  // 38: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	47,  // 39: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
-	7,   // 40: stint.events.JobSpec.bind_gres:type_name -> stint.events.Choice
-	9,   // 41: stint.events.Gres.scope:type_name -> stint.events.Scope
-	10,  // 42: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	49,  // 43: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	50,  // 44: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	51,  // 45: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	52,  // 46: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	54,  // 47: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	56,  // 48: stint.events.Fact.judged:type_name -> stint.events.Judged
-	61,  // 49: stint.events.Fact.placed:type_name -> stint.events.Placed
-	63,  // 50: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	64,  // 51: stint.events.Fact.ended:type_name -> stint.events.Ended
-	65,  // 52: stint.events.Fact.held:type_name -> stint.events.Held
-	66,  // 53: stint.events.Fact.released:type_name -> stint.events.Released
-	67,  // 54: stint.events.Fact.updated:type_name -> stint.events.Updated
-	68,  // 55: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	72,  // 56: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	75,  // 57: stint.events.Fact.configured:type_name -> stint.events.Configured
-	69,  // 58: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	73,  // 59: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	70,  // 60: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	71,  // 61: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	74,  // 62: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	76,  // 63: stint.events.Fact.administered:type_name -> stint.events.Administered
-	77,  // 64: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	78,  // 65: stint.events.Fact.notified:type_name -> stint.events.Notified
-	79,  // 66: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	62,  // 67: stint.events.Fact.placed_together:type_name -> stint.events.PlacedTogether
-	53,  // 68: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	42,  // 69: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	55,  // 70: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	11,  // 71: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	53,  // 72: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	12,  // 73: stint.events.Judged.code:type_name -> stint.events.Code
-	57,  // 74: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	12,  // 75: stint.events.Verdict.code:type_name -> stint.events.Code
-	59,  // 76: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	60,  // 77: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	58,  // 78: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	61,  // 79: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
-	13,  // 80: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	14,  // 81: stint.events.Ended.state:type_name -> stint.events.JobState
-	15,  // 82: stint.events.Ended.reason:type_name -> stint.events.Reason
-	11,  // 83: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	15,  // 84: stint.events.Held.reason:type_name -> stint.events.Reason
-	32,  // 85: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	11,  // 86: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	15,  // 87: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	2,   // 88: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	33,  // 89: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	53,  // 90: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	96,  // 91: stint.events.Configured.config:type_name -> stint.events.Config
-	53,  // 92: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	35,  // 93: stint.events.Administered.policy:type_name -> stint.events.Policy
-	1,   // 94: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	102, // 95: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	98,  // 96: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	81,  // 97: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	82,  // 98: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	87,  // 99: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	89,  // 100: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	91,  // 101: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	84,  // 102: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	83,  // 103: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	86,  // 104: stint.events.Inventory.devices:type_name -> stint.events.Device
-	88,  // 105: stint.events.StepStarted.part:type_name -> stint.events.StepPart
-	60,  // 106: stint.events.StepPart.gres:type_name -> stint.events.GresShare
-	16,  // 107: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	90,  // 108: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	93,  // 109: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	95,  // 110: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	90,  // 111: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	98,  // 112: stint.events.Config.settings:type_name -> stint.events.Setting
-	100, // 113: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	102, // 114: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	99,  // 115: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	17,  // 116: stint.events.Config.private_data:type_name -> stint.events.Private
-	97,  // 117: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	101, // 118: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	18,  // 119: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	120, // [120:120] is the sub-list for method output_type
-	120, // [120:120] is the sub-list for method input_type
-	120, // [120:120] is the sub-list for extension type_name
-	120, // [120:120] is the sub-list for extension extendee
-	0,   // [0:120] is the sub-list for field type_name
+	24,  // 10: stint.events.UpdateStep.targets:type_name -> stint.events.Target
+	24,  // 11: stint.events.UpdateJob.targets:type_name -> stint.events.Target
+	46,  // 12: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
+	44,  // 13: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
+	8,   // 14: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
+	2,   // 15: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
+	103, // 16: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	1,   // 17: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
+	104, // 18: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	37,  // 19: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
+	3,   // 20: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
+	4,   // 21: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
+	38,  // 22: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
+	40,  // 23: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
+	5,   // 24: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
+	39,  // 25: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
+	39,  // 26: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
+	39,  // 27: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
+	6,   // 28: stint.events.LimitChange.limit:type_name -> stint.events.Limit
+	42,  // 29: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
+	6,   // 30: stint.events.LimitValue.limit:type_name -> stint.events.Limit
+	42,  // 31: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
+	22,  // 32: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
+	22,  // 33: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
+	44,  // 34: stint.events.JobSpec.gres:type_name -> stint.events.Gres
+	8,   // 35: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
+	45,  // 36: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
+	46,  // 37: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
+	7,   // 38: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
+	47,  // 39: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
+	48,  // 40: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
+	7,   // 41: stint.events.JobSpec.bind_gres:type_name -> stint.events.Choice
+	9,   // 42: stint.events.Gres.scope:type_name -> stint.events.Scope
+	10,  // 43: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
+	50,  // 44: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	51,  // 45: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	52,  // 46: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	53,  // 47: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	55,  // 48: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	57,  // 49: stint.events.Fact.judged:type_name -> stint.events.Judged
+	62,  // 50: stint.events.Fact.placed:type_name -> stint.events.Placed
+	64,  // 51: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	65,  // 52: stint.events.Fact.ended:type_name -> stint.events.Ended
+	66,  // 53: stint.events.Fact.held:type_name -> stint.events.Held
+	67,  // 54: stint.events.Fact.released:type_name -> stint.events.Released
+	68,  // 55: stint.events.Fact.updated:type_name -> stint.events.Updated
+	69,  // 56: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	73,  // 57: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	76,  // 58: stint.events.Fact.configured:type_name -> stint.events.Configured
+	70,  // 59: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	74,  // 60: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	71,  // 61: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	72,  // 62: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	75,  // 63: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	77,  // 64: stint.events.Fact.administered:type_name -> stint.events.Administered
+	78,  // 65: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	79,  // 66: stint.events.Fact.notified:type_name -> stint.events.Notified
+	81,  // 67: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	63,  // 68: stint.events.Fact.placed_together:type_name -> stint.events.PlacedTogether
+	80,  // 69: stint.events.Fact.step_limited:type_name -> stint.events.StepLimited
+	54,  // 70: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	43,  // 71: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	56,  // 72: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	11,  // 73: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	54,  // 74: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	12,  // 75: stint.events.Judged.code:type_name -> stint.events.Code
+	58,  // 76: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	12,  // 77: stint.events.Verdict.code:type_name -> stint.events.Code
+	60,  // 78: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	61,  // 79: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	59,  // 80: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	62,  // 81: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
+	13,  // 82: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	14,  // 83: stint.events.Ended.state:type_name -> stint.events.JobState
+	15,  // 84: stint.events.Ended.reason:type_name -> stint.events.Reason
+	11,  // 85: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	15,  // 86: stint.events.Held.reason:type_name -> stint.events.Reason
+	33,  // 87: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	11,  // 88: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	15,  // 89: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	2,   // 90: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	34,  // 91: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	54,  // 92: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	98,  // 93: stint.events.Configured.config:type_name -> stint.events.Config
+	54,  // 94: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	36,  // 95: stint.events.Administered.policy:type_name -> stint.events.Policy
+	1,   // 96: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
+	104, // 97: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	100, // 98: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	83,  // 99: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	84,  // 100: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	89,  // 101: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	91,  // 102: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	93,  // 103: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	86,  // 104: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	85,  // 105: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	88,  // 106: stint.events.Inventory.devices:type_name -> stint.events.Device
+	90,  // 107: stint.events.StepStarted.part:type_name -> stint.events.StepPart
+	61,  // 108: stint.events.StepPart.gres:type_name -> stint.events.GresShare
+	44,  // 109: stint.events.StepPart.asked:type_name -> stint.events.Gres
+	16,  // 110: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	92,  // 111: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	95,  // 112: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	97,  // 113: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	92,  // 114: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	100, // 115: stint.events.Config.settings:type_name -> stint.events.Setting
+	102, // 116: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	104, // 117: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	101, // 118: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	17,  // 119: stint.events.Config.private_data:type_name -> stint.events.Private
+	99,  // 120: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	103, // 121: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	18,  // 122: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	123, // [123:123] is the sub-list for method output_type
+	123, // [123:123] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_events_events_proto_init() }
@@ -11501,14 +11741,14 @@ func file_events_events_proto_init() {
 	if File_events_events_proto != nil {
 		return
 	}
-	file_events_events_proto_msgTypes[13].OneofWrappers = []any{}
 	file_events_events_proto_msgTypes[14].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[18].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[29].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[15].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[19].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[30].OneofWrappers = []any{
 		(*SchedMessage_Term)(nil),
 		(*SchedMessage_Cycle)(nil),
 	}
-	file_events_events_proto_msgTypes[33].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[34].OneofWrappers = []any{
 		(*Fact_Admitted)(nil),
 		(*Fact_Judged)(nil),
 		(*Fact_Placed)(nil),
@@ -11530,8 +11770,9 @@ func file_events_events_proto_init() {
 		(*Fact_Notified)(nil),
 		(*Fact_ConfigSet)(nil),
 		(*Fact_PlacedTogether)(nil),
+		(*Fact_StepLimited)(nil),
 	}
-	file_events_events_proto_msgTypes[62].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[64].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -11543,7 +11784,7 @@ func file_events_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      19,
-			NumMessages:   84,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

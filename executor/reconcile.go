@@ -44,6 +44,7 @@ func (e *executor) reconcile(ctx context.Context, seq uint64, a *projections.Ans
 		listed[[2]uint32{job.GetId(), job.GetRun()}] = true
 		if up {
 			acts = append(acts, e.follow(seq, r, rn)...)
+			acts = append(acts, e.limitSteps(job)...)
 			e.sayAgain(job)
 		}
 	}
@@ -167,6 +168,44 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 	return []func(context.Context){func(context.Context) { e.launch(st, w) }}
 }
 
+// limitSteps holds a run's numbered steps to the time limits that the state has of them. The caller holds e.mu.
+func (e *executor) limitSteps(job *projections.Job) []func(context.Context) {
+	c := e.client
+	if c == nil || job.GetStop() != nil {
+		return nil
+	}
+	var acts []func(context.Context)
+	for _, s := range job.GetSteps() {
+		st := e.steps[key{job.GetId(), job.GetRun(), s.GetStep()}]
+		if st == nil || st.started == nil || st.exited != nil {
+			continue
+		}
+		if !st.limitSet {
+			st.limitMs, st.limitSet = int64(e.partOf(st).GetLimitS())*1000, true
+		}
+		limit := int64(s.GetLimitS()) * 1000
+		if limit == st.limitMs {
+			continue
+		}
+		left := int64(0)
+		if limit > 0 {
+			if left = limit - time.Since(time.Unix(0, st.started.GetStartedUnixNs())).Milliseconds(); left <= 0 {
+				left = -1
+			}
+		}
+		acts = append(acts, func(ctx context.Context) {
+			if _, err := c.SetLimit(ctx, &supervisor.SetLimit{Job: uint64(st.key.job), Run: st.key.run, Step: &st.key.step, LeftMs: left}); err != nil {
+				e.log.Warn("a time limit was not passed on", "step", st.key.String(), "error", err)
+				return
+			}
+			e.mu.Lock()
+			st.limitMs = limit
+			e.mu.Unlock()
+		})
+	}
+	return acts
+}
+
 // sayAgain says what the log may not have heard of a run's numbered steps. Said twice, it counts once. The caller holds e.mu.
 func (e *executor) sayAgain(job *projections.Job) {
 	for k, st := range e.steps {
@@ -248,7 +287,7 @@ func (e *executor) steer(job *projections.Job, st *step) []func(context.Context)
 	if limit := e.limitMs(job, e.config); !st.limitSet || limit != st.limitMs {
 		left := e.leftMs(job, e.config, st.started.GetStartedUnixNs(), time.Now())
 		acts = append(acts, func(ctx context.Context) {
-			if _, err := c.SetLimit(ctx, &supervisor.SetLimit{Job: uint64(run.job), Run: run.run, LeftMs: left}); err != nil {
+			if _, err := c.SetLimit(ctx, &supervisor.SetLimit{Job: uint64(run.job), Run: run.run, Step: &run.step, LeftMs: left}); err != nil {
 				e.log.Warn("a time limit was not passed on", "step", run.String(), "error", err)
 				return
 			}

@@ -326,9 +326,21 @@ func (e *executor) launchHere(ctx context.Context, job *projections.Job, at int,
 // partFact is what the log is told of this node's part.
 func partFact(l *tasks.Launch, at int) *events.StepPart {
 	p := l.Parts[at]
-	f := &events.StepPart{Name: l.Want.GetName(), Tasks: uint32(len(p.Tasks)), FirstTask: p.Tasks[0], Cpus: p.Cpus, MemoryMib: p.MemoryMib, Gres: p.Gres}
-	f.Layout = map[tasks.Spread]string{tasks.Spread_BLOCK: "Block", tasks.Spread_CYCLIC: "Cyclic", tasks.Spread_PLANE: "Plane", tasks.Spread_ARBITRARY: "Arbitrary"}[l.Want.GetSpread()]
+	w := l.Want
+	f := &events.StepPart{Name: w.GetName(), Tasks: uint32(len(p.Tasks)), FirstTask: p.Tasks[0], Cpus: p.Cpus, MemoryMib: p.MemoryMib, Gres: p.Gres,
+		LimitS: w.GetLimitS(), Host: l.Launcher.GetHost(), Pid: l.Launcher.GetPid(), StdIn: w.GetStdIn(), StdOut: w.GetStdOut(), StdErr: w.GetStdErr(), Asked: w.GetGres()}
+	f.Layout = map[tasks.Spread]string{tasks.Spread_BLOCK: "Block", tasks.Spread_CYCLIC: "Cyclic", tasks.Spread_PLANE: "Plane", tasks.Spread_ARBITRARY: "Arbitrary"}[w.GetSpread()]
+	if !w.GetSpreadGiven() && taskCount(l.Parts) <= len(l.Parts) {
+		f.Layout = "Cyclic" // which is the same then, and what Slurm calls it
+	}
 	return f
+}
+
+func taskCount(parts []*tasks.Part) (n int) {
+	for _, p := range parts {
+		n += len(p.Tasks)
+	}
+	return n
 }
 
 // keeperLaunch is the launch of a step's keeper on this node. The caller holds e.mu.

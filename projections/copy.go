@@ -57,6 +57,23 @@ func (j *Job) copy() *Job {
 		ResizedUs:        j.ResizedUs,
 		Resizes:          j.Resizes,
 		Lent:             j.Lent,
+		Steps:            j.Steps,
+	}
+}
+
+func (s *LiveStep) copy() *LiveStep {
+	return &LiveStep{
+		Step:      s.Step,
+		StartUs:   s.StartUs,
+		Name:      s.Name,
+		Tasks:     s.Tasks,
+		Cpus:      s.Cpus,
+		MemoryMib: s.MemoryMib,
+		Gres:      s.Gres,
+		Nodes:     s.Nodes,
+		Open:      s.Open,
+		Part:      s.Part,
+		LimitS:    s.LimitS,
 	}
 }
 

@@ -156,14 +156,14 @@ func hasFiles(def *events.NodeDef, g *NodeGres) bool {
 	return false
 }
 
-// started: a step runs. Only the run's main step on the node moves the state.
+// started: a step runs. The run's main step on the node moves the state of the job, another one is listed.
 func (c *Cluster) started(name string, f *events.StepStarted) string {
 	j, i, why := c.runOn(name, f.GetJob(), f.GetRun())
 	switch {
 	case why != "":
 		return why
 	case !events.IsMainStep(f.GetStep()):
-		return ""
+		return c.stepStarted(j, i, f)
 	case j.Nodes[i].ExitedUs != 0:
 		return voidReported
 	case j.Nodes[i].StartedUs != 0:
@@ -185,12 +185,7 @@ func (c *Cluster) exited(name string, f *events.StepExited) string {
 	case why != "":
 		return why
 	case !events.IsMainStep(f.GetStep()):
-		if f.GetUsage() != nil {
-			next := j.copy()
-			next.Usage = addUsage(j.Usage, f.GetUsage())
-			c.putJob(j, next)
-		}
-		return ""
+		return c.stepExited(j, i, f)
 	case j.Nodes[i].ExitedUs != 0:
 		return voidReported
 	}
@@ -235,6 +230,7 @@ func (c *Cluster) endOn(j *Job, i int, end *RunNode, usage *events.Usage) {
 	next := j.copy()
 	next.Nodes = slices.Clone(j.Nodes)
 	next.Nodes[i] = end
+	next.Steps = closedOn(j.Steps, i, anyStep)
 	if usage != nil {
 		next.Usage = addUsage(j.Usage, usage)
 	}

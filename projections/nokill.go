@@ -22,6 +22,7 @@ func (c *Cluster) giveUp(n *Node, j *Job) {
 	next := j.copy()
 	next.Nodes = append(append(make([]*RunNode, 0, len(j.Nodes)-1), j.Nodes[:i]...), j.Nodes[i+1:]...)
 	next.Allocation = lessNode(j.Allocation, n.Name)
+	next.Steps = lessPlace(j.Steps, i)
 	next.ResizedUs, next.Resizes = max(c.now, j.StartUs), j.Resizes+1
 	c.vacate(n.Name, share, j.Id)
 	c.putJob(j, next)

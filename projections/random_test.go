@@ -60,6 +60,8 @@ func fact(kind any) *events.Fact {
 		return &events.Fact{Kind: &events.Fact_Resumed{Resumed: k}}
 	case *events.NodeReturned:
 		return &events.Fact{Kind: &events.Fact_NodeReturned{NodeReturned: k}}
+	case *events.StepLimited:
+		return &events.Fact{Kind: &events.Fact_StepLimited{StepLimited: k}}
 	}
 	panic(fmt.Sprintf("no fact is a %T", kind))
 }
@@ -329,7 +331,11 @@ func (h *chance) report() {
 			run--
 		}
 		if h.one(2) {
-			facts = append(facts, nodeFact(&events.StepStarted{Job: j.Id, Run: run, Step: step, AtUs: h.at}))
+			f := &events.StepStarted{Job: j.Id, Run: run, Step: step, AtUs: h.at}
+			if step != events.StepBatch && h.one(2) {
+				f.Part = &events.StepPart{Name: "a", Tasks: 1, Cpus: events.WordsOf(uint32(h.r.IntN(4))), LimitS: uint32(h.r.IntN(60))}
+			}
+			facts = append(facts, nodeFact(f))
 		} else {
 			facts = append(facts, nodeFact(&events.StepExited{Job: j.Id, Run: run, Step: step, AtUs: h.at - int64(h.r.IntN(3000000)), ExitCode: uint32(h.r.IntN(3)), Usage: &events.Usage{UserUs: 5, MaxRssKib: uint64(h.r.IntN(50)), Node: name}}))
 		}

@@ -40,7 +40,7 @@ func (c *Cluster) start(p *events.Placed) string {
 	j.StartUs, j.PlacedUs, j.PlacedSeq, j.EndUs = c.now, c.now, c.seq, 0
 	j.LimitS, j.Partition, j.Backfilled, j.Allocation = p.GetLimitS(), p.GetPartition(), p.GetBackfilled(), p.GetAllocation()
 	j.LicensesAlloc = p.GetLicenses()
-	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage = events.Reason_NONE, "", nil, nil, nil
+	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage, j.Steps = events.Reason_NONE, "", nil, nil, nil, nil
 	j.ExitCode, j.ExitSignal, j.EndCause, j.SuspendedUs, j.SuspendedTotalUs = 0, 0, 0, 0, 0
 	j.WasCancelled, j.CancelledBy, j.ResizedUs = false, 0, 0
 	nodes := make([]RunNode, p.GetAllocation().NodeCount())
@@ -275,7 +275,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	if next.Reason == events.Reason_NONE {
 		next.Reason = holdReason(f.GetHold())
 	}
-	next.Allocation, next.Nodes, next.Stop, next.Signals, next.Backfilled, next.Lent = nil, nil, nil, nil, false, false
+	next.Allocation, next.Nodes, next.Stop, next.Signals, next.Steps, next.Backfilled, next.Lent = nil, nil, nil, nil, nil, false, false
 	next.StartUs, next.EndUs, next.FinishedUs, next.EligibleUs = 0, 0, 0, 0
 	next.ExitCode, next.ExitSignal, next.EndCause = 0, 0, 0
 	next.SuspendedUs, next.SuspendedTotalUs, next.WasCancelled, next.CancelledBy = 0, 0, false, 0

@@ -99,6 +99,8 @@ func (c *Cluster) schedFact(f *events.Fact) (void string) {
 		return c.partitionChanged(k.PartitionChanged)
 	case *events.Fact_Notified:
 		return c.notified(k.Notified)
+	case *events.Fact_StepLimited:
+		return c.stepLimited(k.StepLimited)
 	case *events.Fact_ConfigSet:
 		return c.configSet(k.ConfigSet)
 	case *events.Fact_Administered:

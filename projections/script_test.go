@@ -22,10 +22,10 @@ import (
 //	term NAME · +SECONDS · up NODE [boot=b exec=x] · lost NODE · returned NODE · node NODE ORDER [reason=…]
 //	intent [user= verb= ids= nonce=] · submit [user= name= part= array= after= any begin=+S hold= prio=] · judge SEQ.INDEX CODE
 //	place ID [task= run= part=] NODE:CPUS[:MEM[:GPUS]] …
-//	started NODE ID [run= step=] · exited NODE ID [run= step= code= sig= cause= boot= exec=]
-//	stop ID [cause= by=] · end ID STATE [run= code= tasks=] · requeue ID [run= hold=] · signal ID [sig=]
+//	started NODE ID [run= step= tasks= name= limit= gpus=] · exited NODE ID [run= step= code= sig= cause= boot= exec=]
+//	stop ID [cause= by=] · end ID STATE [run= code= tasks=] · requeue ID [run= hold=] · signal ID [sig=] · limit ID [step= limit=]
 //	hold ID [tasks= kind=] · release ID [tasks=] · update ID [name= part= throttle= after= limit= tasks=] · suspend ID · resume ID
-//	as TERM [n=] COMMAND · again · show jobs|nodes|inbox|voids · show array ID · show job ID · show verdicts SEQ
+//	as TERM [n=] COMMAND · again · show jobs|nodes|steps|inbox|voids · show array ID · show job ID · show verdicts SEQ
 var rewrite = flag.Bool("rewrite", false, "write the expected output of scripts anew")
 
 func TestScripts(t *testing.T) {
@@ -300,7 +300,14 @@ func (s *script) nodeCommand(verb, node string, o options) Verdict {
 		step = o.number(v)
 	}
 	if verb == "started" {
-		return s.node(node, boot, exec, nodeFact(&events.StepStarted{Job: id, Run: run, Step: step, AtUs: s.at}))
+		f := &events.StepStarted{Job: id, Run: run, Step: step, AtUs: s.at}
+		if _, told := o.keys["tasks"]; told {
+			f.Part = &events.StepPart{Name: o.str("name", "a"), Tasks: o.num("tasks", 1), Cpus: events.WordsOf(0, 1), LimitS: o.num("limit", 0)}
+			for i := range o.num("gpus", 0) {
+				f.Part.Gres = []*events.GresShare{{Name: "gpu", Type: "a100", Ids: events.WordsOf(i)}}
+			}
+		}
+		return s.node(node, boot, exec, nodeFact(f))
 	}
 	return s.node(node, boot, exec, nodeFact(&events.StepExited{
 		Job: id, Run: run, Step: step, AtUs: s.at, ExitCode: o.num("code", 0), ExitSignal: o.num("sig", 0),
@@ -397,6 +404,8 @@ func (s *script) factCommand(verb string, o options) *events.Fact {
 		return fact(&events.Updated{Job: id, Change: u})
 	case "signal":
 		return fact(&events.Signalled{Job: id, Run: run, Signal: int32(o.num("sig", 10))})
+	case "limit":
+		return fact(&events.StepLimited{Job: id, Run: run, Step: o.num("step", 0), LimitS: o.num("limit", 0)})
 	case "suspend":
 		return fact(&events.Suspended{Job: id, Run: run})
 	case "resume":
@@ -529,6 +538,14 @@ func (s *script) show(o options) string {
 	case "job":
 		// The text of a message has blanks at random.
 		fmt.Fprintln(&b, strings.Join(strings.Fields(s.c.Job(o.number(o.words[2])).String()), " "))
+	case "steps":
+		s.c.EachJob(func(j *Job) bool {
+			for _, l := range j.GetSteps() {
+				fmt.Fprintf(&b, "%d.%d %s: %d tasks, %d cpus, %d MiB, %d gres, from %+ds, limit %d, nodes %s, open %s\n", j.Id, l.Step, l.Name, l.Tasks, l.Cpus, l.MemoryMib, len(l.Gres),
+					(l.StartUs-s.start)/1e6, l.LimitS, events.Words(l.Nodes), events.Words(l.Open))
+			}
+			return true
+		})
 	case "nodes":
 		s.c.nodes.each(func(_ uint32, n *Node) bool { fmt.Fprintln(&b, nodeLine(n)); return true })
 	case "inbox":

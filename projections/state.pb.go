@@ -129,6 +129,7 @@ type Job struct {
 	HetSize          uint32                 `protobuf:"varint,63,opt,name=het_size,json=hetSize,proto3" json:"het_size,omitempty"`                  // number of components of the heterogeneous job; their ids follow each other from het_id on
 	ResizedUs        int64                  `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
 	Resizes          uint32                 `protobuf:"varint,65,opt,name=resizes,proto3" json:"resizes,omitempty"`                                 // how often it did, in all runs
+	Steps            []*LiveStep            `protobuf:"bytes,66,rep,name=steps,proto3" json:"steps,omitempty"`                                      // numbered ones that live, ascending; the first few thousand
 	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -521,6 +522,13 @@ func (x *Job) GetResizes() uint32 {
 	return 0
 }
 
+func (x *Job) GetSteps() []*LiveStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 func (x *Job) GetFinishedUs() int64 {
 	if x != nil {
 		return x.FinishedUs
@@ -620,6 +628,131 @@ func (x *RunNode) GetText() string {
 	return ""
 }
 
+// LiveStep: a numbered step, from the first word of a node on it to the last.
+type LiveStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	StartUs       int64                  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Tasks         uint32                 `protobuf:"varint,4,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Cpus          uint32                 `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	MemoryMib     uint64                 `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Gres          []*NodeGres            `protobuf:"bytes,7,rep,name=gres,proto3" json:"gres,omitempty"`                     // what it has: name, type and count
+	Nodes         []uint64               `protobuf:"varint,8,rep,packed,name=nodes,proto3" json:"nodes,omitempty"`           // places in the allocation, bit words: all that it was started on …
+	Open          []uint64               `protobuf:"varint,9,rep,packed,name=open,proto3" json:"open,omitempty"`             // … and those where it has not ended
+	Part          *events.StepPart       `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`                    // what one of them said of it: what is the same for all
+	LimitS        uint32                 `protobuf:"varint,11,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LiveStep) Reset() {
+	*x = LiveStep{}
+	mi := &file_projections_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LiveStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LiveStep) ProtoMessage() {}
+
+func (x *LiveStep) ProtoReflect() protoreflect.Message {
+	mi := &file_projections_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LiveStep.ProtoReflect.Descriptor instead.
+func (*LiveStep) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LiveStep) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *LiveStep) GetStartUs() int64 {
+	if x != nil {
+		return x.StartUs
+	}
+	return 0
+}
+
+func (x *LiveStep) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LiveStep) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *LiveStep) GetCpus() uint32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *LiveStep) GetMemoryMib() uint64 {
+	if x != nil {
+		return x.MemoryMib
+	}
+	return 0
+}
+
+func (x *LiveStep) GetGres() []*NodeGres {
+	if x != nil {
+		return x.Gres
+	}
+	return nil
+}
+
+func (x *LiveStep) GetNodes() []uint64 {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *LiveStep) GetOpen() []uint64 {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
+func (x *LiveStep) GetPart() *events.StepPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *LiveStep) GetLimitS() uint32 {
+	if x != nil {
+		return x.LimitS
+	}
+	return 0
+}
+
 type Stop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cause         events.StopCause       `protobuf:"varint,1,opt,name=cause,proto3,enum=stint.events.StopCause" json:"cause,omitempty"`
@@ -637,7 +770,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_projections_state_proto_msgTypes[2]
+	mi := &file_projections_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +782,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[2]
+	mi := &file_projections_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +795,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{2}
+	return file_projections_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Stop) GetCause() events.StopCause {
@@ -741,7 +874,7 @@ type DependencyState struct {
 
 func (x *DependencyState) Reset() {
 	*x = DependencyState{}
-	mi := &file_projections_state_proto_msgTypes[3]
+	mi := &file_projections_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +886,7 @@ func (x *DependencyState) String() string {
 func (*DependencyState) ProtoMessage() {}
 
 func (x *DependencyState) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[3]
+	mi := &file_projections_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +899,7 @@ func (x *DependencyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DependencyState.ProtoReflect.Descriptor instead.
 func (*DependencyState) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{3}
+	return file_projections_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DependencyState) GetDependency() *events.Dependency {
@@ -819,7 +952,7 @@ type SignalOrder struct {
 
 func (x *SignalOrder) Reset() {
 	*x = SignalOrder{}
-	mi := &file_projections_state_proto_msgTypes[4]
+	mi := &file_projections_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +964,7 @@ func (x *SignalOrder) String() string {
 func (*SignalOrder) ProtoMessage() {}
 
 func (x *SignalOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[4]
+	mi := &file_projections_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +977,7 @@ func (x *SignalOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalOrder.ProtoReflect.Descriptor instead.
 func (*SignalOrder) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{4}
+	return file_projections_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SignalOrder) GetNumber() uint32 {
@@ -915,7 +1048,7 @@ type Array struct {
 
 func (x *Array) Reset() {
 	*x = Array{}
-	mi := &file_projections_state_proto_msgTypes[5]
+	mi := &file_projections_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1060,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[5]
+	mi := &file_projections_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1073,7 @@ func (x *Array) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{5}
+	return file_projections_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Array) GetId() uint32 {
@@ -1018,7 +1151,7 @@ type TaskJob struct {
 
 func (x *TaskJob) Reset() {
 	*x = TaskJob{}
-	mi := &file_projections_state_proto_msgTypes[6]
+	mi := &file_projections_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1163,7 @@ func (x *TaskJob) String() string {
 func (*TaskJob) ProtoMessage() {}
 
 func (x *TaskJob) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[6]
+	mi := &file_projections_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1176,7 @@ func (x *TaskJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskJob.ProtoReflect.Descriptor instead.
 func (*TaskJob) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{6}
+	return file_projections_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TaskJob) GetTask() uint32 {
@@ -1120,7 +1253,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_projections_state_proto_msgTypes[7]
+	mi := &file_projections_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1265,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[7]
+	mi := &file_projections_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1278,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{7}
+	return file_projections_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Node) GetName() string {
@@ -1426,7 +1559,7 @@ type NodeGres struct {
 
 func (x *NodeGres) Reset() {
 	*x = NodeGres{}
-	mi := &file_projections_state_proto_msgTypes[8]
+	mi := &file_projections_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1571,7 @@ func (x *NodeGres) String() string {
 func (*NodeGres) ProtoMessage() {}
 
 func (x *NodeGres) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[8]
+	mi := &file_projections_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1584,7 @@ func (x *NodeGres) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGres.ProtoReflect.Descriptor instead.
 func (*NodeGres) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{8}
+	return file_projections_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeGres) GetName() string {
@@ -1497,7 +1630,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_projections_state_proto_msgTypes[9]
+	mi := &file_projections_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1642,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[9]
+	mi := &file_projections_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1655,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{9}
+	return file_projections_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Account) GetId() uint32 {
@@ -1588,7 +1721,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_projections_state_proto_msgTypes[10]
+	mi := &file_projections_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1733,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[10]
+	mi := &file_projections_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1746,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{10}
+	return file_projections_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *User) GetId() uint32 {
@@ -1669,7 +1802,7 @@ type UserDefault struct {
 
 func (x *UserDefault) Reset() {
 	*x = UserDefault{}
-	mi := &file_projections_state_proto_msgTypes[11]
+	mi := &file_projections_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1814,7 @@ func (x *UserDefault) String() string {
 func (*UserDefault) ProtoMessage() {}
 
 func (x *UserDefault) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[11]
+	mi := &file_projections_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1827,7 @@ func (x *UserDefault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserDefault.ProtoReflect.Descriptor instead.
 func (*UserDefault) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{11}
+	return file_projections_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UserDefault) GetCluster() string {
@@ -1742,7 +1875,7 @@ type Association struct {
 
 func (x *Association) Reset() {
 	*x = Association{}
-	mi := &file_projections_state_proto_msgTypes[12]
+	mi := &file_projections_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1887,7 @@ func (x *Association) String() string {
 func (*Association) ProtoMessage() {}
 
 func (x *Association) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[12]
+	mi := &file_projections_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1900,7 @@ func (x *Association) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Association.ProtoReflect.Descriptor instead.
 func (*Association) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{12}
+	return file_projections_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Association) GetId() uint32 {
@@ -1900,7 +2033,7 @@ type Qos struct {
 
 func (x *Qos) Reset() {
 	*x = Qos{}
-	mi := &file_projections_state_proto_msgTypes[13]
+	mi := &file_projections_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2045,7 @@ func (x *Qos) String() string {
 func (*Qos) ProtoMessage() {}
 
 func (x *Qos) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[13]
+	mi := &file_projections_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2058,7 @@ func (x *Qos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Qos.ProtoReflect.Descriptor instead.
 func (*Qos) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{13}
+	return file_projections_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Qos) GetId() uint32 {
@@ -2012,7 +2145,7 @@ type Wckey struct {
 
 func (x *Wckey) Reset() {
 	*x = Wckey{}
-	mi := &file_projections_state_proto_msgTypes[14]
+	mi := &file_projections_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2157,7 @@ func (x *Wckey) String() string {
 func (*Wckey) ProtoMessage() {}
 
 func (x *Wckey) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[14]
+	mi := &file_projections_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2170,7 @@ func (x *Wckey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wckey.ProtoReflect.Descriptor instead.
 func (*Wckey) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{14}
+	return file_projections_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Wckey) GetId() uint32 {
@@ -2095,7 +2228,7 @@ type ClusterName struct {
 
 func (x *ClusterName) Reset() {
 	*x = ClusterName{}
-	mi := &file_projections_state_proto_msgTypes[15]
+	mi := &file_projections_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2240,7 @@ func (x *ClusterName) String() string {
 func (*ClusterName) ProtoMessage() {}
 
 func (x *ClusterName) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[15]
+	mi := &file_projections_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2253,7 @@ func (x *ClusterName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterName.ProtoReflect.Descriptor instead.
 func (*ClusterName) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{15}
+	return file_projections_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClusterName) GetId() uint32 {
@@ -2173,7 +2306,7 @@ type Transaction struct {
 
 func (x *Transaction) Reset() {
 	*x = Transaction{}
-	mi := &file_projections_state_proto_msgTypes[16]
+	mi := &file_projections_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2318,7 @@ func (x *Transaction) String() string {
 func (*Transaction) ProtoMessage() {}
 
 func (x *Transaction) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[16]
+	mi := &file_projections_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2331,7 @@ func (x *Transaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transaction.ProtoReflect.Descriptor instead.
 func (*Transaction) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{16}
+	return file_projections_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Transaction) GetAtUs() int64 {
@@ -2261,7 +2394,7 @@ type PolicyState struct {
 
 func (x *PolicyState) Reset() {
 	*x = PolicyState{}
-	mi := &file_projections_state_proto_msgTypes[17]
+	mi := &file_projections_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2406,7 @@ func (x *PolicyState) String() string {
 func (*PolicyState) ProtoMessage() {}
 
 func (x *PolicyState) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[17]
+	mi := &file_projections_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2419,7 @@ func (x *PolicyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyState.ProtoReflect.Descriptor instead.
 func (*PolicyState) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{17}
+	return file_projections_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PolicyState) GetClusters() []*ClusterName {
@@ -2374,7 +2507,7 @@ type InboxItem struct {
 
 func (x *InboxItem) Reset() {
 	*x = InboxItem{}
-	mi := &file_projections_state_proto_msgTypes[18]
+	mi := &file_projections_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2519,7 @@ func (x *InboxItem) String() string {
 func (*InboxItem) ProtoMessage() {}
 
 func (x *InboxItem) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[18]
+	mi := &file_projections_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2532,7 @@ func (x *InboxItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxItem.ProtoReflect.Descriptor instead.
 func (*InboxItem) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{18}
+	return file_projections_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InboxItem) GetSeq() uint64 {
@@ -2461,7 +2594,7 @@ type IntentVerdict struct {
 
 func (x *IntentVerdict) Reset() {
 	*x = IntentVerdict{}
-	mi := &file_projections_state_proto_msgTypes[19]
+	mi := &file_projections_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2606,7 @@ func (x *IntentVerdict) String() string {
 func (*IntentVerdict) ProtoMessage() {}
 
 func (x *IntentVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[19]
+	mi := &file_projections_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2619,7 @@ func (x *IntentVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentVerdict.ProtoReflect.Descriptor instead.
 func (*IntentVerdict) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{19}
+	return file_projections_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *IntentVerdict) GetSeq() uint64 {
@@ -2565,7 +2698,7 @@ type TermState struct {
 
 func (x *TermState) Reset() {
 	*x = TermState{}
-	mi := &file_projections_state_proto_msgTypes[20]
+	mi := &file_projections_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2710,7 @@ func (x *TermState) String() string {
 func (*TermState) ProtoMessage() {}
 
 func (x *TermState) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[20]
+	mi := &file_projections_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2723,7 @@ func (x *TermState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermState.ProtoReflect.Descriptor instead.
 func (*TermState) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{20}
+	return file_projections_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TermState) GetNonce() []byte {
@@ -2687,7 +2820,7 @@ type FinishedRef struct {
 
 func (x *FinishedRef) Reset() {
 	*x = FinishedRef{}
-	mi := &file_projections_state_proto_msgTypes[21]
+	mi := &file_projections_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2832,7 @@ func (x *FinishedRef) String() string {
 func (*FinishedRef) ProtoMessage() {}
 
 func (x *FinishedRef) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[21]
+	mi := &file_projections_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2845,7 @@ func (x *FinishedRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishedRef.ProtoReflect.Descriptor instead.
 func (*FinishedRef) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{21}
+	return file_projections_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FinishedRef) GetJob() uint32 {
@@ -2742,7 +2875,7 @@ type NonceRef struct {
 
 func (x *NonceRef) Reset() {
 	*x = NonceRef{}
-	mi := &file_projections_state_proto_msgTypes[22]
+	mi := &file_projections_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2887,7 @@ func (x *NonceRef) String() string {
 func (*NonceRef) ProtoMessage() {}
 
 func (x *NonceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[22]
+	mi := &file_projections_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2900,7 @@ func (x *NonceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NonceRef.ProtoReflect.Descriptor instead.
 func (*NonceRef) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{22}
+	return file_projections_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NonceRef) GetNonce() []byte {
@@ -2834,7 +2967,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_projections_state_proto_msgTypes[23]
+	mi := &file_projections_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +2979,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[23]
+	mi := &file_projections_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +2992,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{23}
+	return file_projections_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Snapshot) GetSeq() uint64 {
@@ -3013,7 +3146,7 @@ type VoidCount struct {
 
 func (x *VoidCount) Reset() {
 	*x = VoidCount{}
-	mi := &file_projections_state_proto_msgTypes[24]
+	mi := &file_projections_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3158,7 @@ func (x *VoidCount) String() string {
 func (*VoidCount) ProtoMessage() {}
 
 func (x *VoidCount) ProtoReflect() protoreflect.Message {
-	mi := &file_projections_state_proto_msgTypes[24]
+	mi := &file_projections_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3171,7 @@ func (x *VoidCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidCount.ProtoReflect.Descriptor instead.
 func (*VoidCount) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{24}
+	return file_projections_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *VoidCount) GetWhy() string {
@@ -3066,7 +3199,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x94\x0e\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xc7\x0e\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3134,7 +3267,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\bhet_size\x18? \x01(\rR\ahetSize\x12\x1d\n" +
 	"\n" +
 	"resized_us\x18@ \x01(\x03R\tresizedUs\x12\x18\n" +
-	"\aresizes\x18A \x01(\rR\aresizes\x12\x1f\n" +
+	"\aresizes\x18A \x01(\rR\aresizes\x121\n" +
+	"\x05steps\x18B \x03(\v2\x1b.stint.projections.LiveStepR\x05steps\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +
@@ -3146,7 +3280,21 @@ const file_projections_state_proto_rawDesc = "" +
 	"\vexit_signal\x18\x05 \x01(\rR\n" +
 	"exitSignal\x12,\n" +
 	"\x05cause\x18\x06 \x01(\x0e2\x16.stint.events.EndCauseR\x05cause\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\"\x99\x02\n" +
+	"\x04text\x18\a \x01(\tR\x04text\"\xb6\x02\n" +
+	"\bLiveStep\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x19\n" +
+	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05tasks\x18\x04 \x01(\rR\x05tasks\x12\x12\n" +
+	"\x04cpus\x18\x05 \x01(\rR\x04cpus\x12\x1d\n" +
+	"\n" +
+	"memory_mib\x18\x06 \x01(\x04R\tmemoryMib\x12/\n" +
+	"\x04gres\x18\a \x03(\v2\x1b.stint.projections.NodeGresR\x04gres\x12\x14\n" +
+	"\x05nodes\x18\b \x03(\x04R\x05nodes\x12\x12\n" +
+	"\x04open\x18\t \x03(\x04R\x04open\x12*\n" +
+	"\x04part\x18\n" +
+	" \x01(\v2\x16.stint.events.StepPartR\x04part\x12\x17\n" +
+	"\alimit_s\x18\v \x01(\rR\x06limitS\"\x99\x02\n" +
 	"\x04Stop\x12-\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x17.stint.events.StopCauseR\x05cause\x12\x15\n" +
 	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\x12\x13\n" +
@@ -3426,110 +3574,115 @@ func file_projections_state_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_projections_state_proto_goTypes = []any{
 	(Fulfilment)(0),             // 0: stint.projections.Fulfilment
 	(*Job)(nil),                 // 1: stint.projections.Job
 	(*RunNode)(nil),             // 2: stint.projections.RunNode
-	(*Stop)(nil),                // 3: stint.projections.Stop
-	(*DependencyState)(nil),     // 4: stint.projections.DependencyState
-	(*SignalOrder)(nil),         // 5: stint.projections.SignalOrder
-	(*Array)(nil),               // 6: stint.projections.Array
-	(*TaskJob)(nil),             // 7: stint.projections.TaskJob
-	(*Node)(nil),                // 8: stint.projections.Node
-	(*NodeGres)(nil),            // 9: stint.projections.NodeGres
-	(*Account)(nil),             // 10: stint.projections.Account
-	(*User)(nil),                // 11: stint.projections.User
-	(*UserDefault)(nil),         // 12: stint.projections.UserDefault
-	(*Association)(nil),         // 13: stint.projections.Association
-	(*Qos)(nil),                 // 14: stint.projections.Qos
-	(*Wckey)(nil),               // 15: stint.projections.Wckey
-	(*ClusterName)(nil),         // 16: stint.projections.ClusterName
-	(*Transaction)(nil),         // 17: stint.projections.Transaction
-	(*PolicyState)(nil),         // 18: stint.projections.PolicyState
-	(*InboxItem)(nil),           // 19: stint.projections.InboxItem
-	(*IntentVerdict)(nil),       // 20: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 21: stint.projections.TermState
-	(*FinishedRef)(nil),         // 22: stint.projections.FinishedRef
-	(*NonceRef)(nil),            // 23: stint.projections.NonceRef
-	(*Snapshot)(nil),            // 24: stint.projections.Snapshot
-	(*VoidCount)(nil),           // 25: stint.projections.VoidCount
-	(*events.JobSpec)(nil),      // 26: stint.events.JobSpec
-	(*events.Owner)(nil),        // 27: stint.events.Owner
-	(events.JobState)(0),        // 28: stint.events.JobState
-	(events.HoldKind)(0),        // 29: stint.events.HoldKind
-	(events.Reason)(0),          // 30: stint.events.Reason
-	(*events.Allocation)(nil),   // 31: stint.events.Allocation
-	(*events.Usage)(nil),        // 32: stint.events.Usage
-	(events.EndCause)(0),        // 33: stint.events.EndCause
-	(events.StopCause)(0),       // 34: stint.events.StopCause
-	(*events.Dependency)(nil),   // 35: stint.events.Dependency
-	(*events.NodeDef)(nil),      // 36: stint.events.NodeDef
-	(*events.Inventory)(nil),    // 37: stint.events.Inventory
-	(*events.DeviceAiling)(nil), // 38: stint.events.DeviceAiling
-	(events.AdminLevel)(0),      // 39: stint.events.AdminLevel
-	(*events.LimitValue)(nil),   // 40: stint.events.LimitValue
-	(*events.Intent)(nil),       // 41: stint.events.Intent
-	(events.Code)(0),            // 42: stint.events.Code
-	(*events.Verdict)(nil),      // 43: stint.events.Verdict
-	(*events.Config)(nil),       // 44: stint.events.Config
-	(*events.ShareFactor)(nil),  // 45: stint.events.ShareFactor
+	(*LiveStep)(nil),            // 3: stint.projections.LiveStep
+	(*Stop)(nil),                // 4: stint.projections.Stop
+	(*DependencyState)(nil),     // 5: stint.projections.DependencyState
+	(*SignalOrder)(nil),         // 6: stint.projections.SignalOrder
+	(*Array)(nil),               // 7: stint.projections.Array
+	(*TaskJob)(nil),             // 8: stint.projections.TaskJob
+	(*Node)(nil),                // 9: stint.projections.Node
+	(*NodeGres)(nil),            // 10: stint.projections.NodeGres
+	(*Account)(nil),             // 11: stint.projections.Account
+	(*User)(nil),                // 12: stint.projections.User
+	(*UserDefault)(nil),         // 13: stint.projections.UserDefault
+	(*Association)(nil),         // 14: stint.projections.Association
+	(*Qos)(nil),                 // 15: stint.projections.Qos
+	(*Wckey)(nil),               // 16: stint.projections.Wckey
+	(*ClusterName)(nil),         // 17: stint.projections.ClusterName
+	(*Transaction)(nil),         // 18: stint.projections.Transaction
+	(*PolicyState)(nil),         // 19: stint.projections.PolicyState
+	(*InboxItem)(nil),           // 20: stint.projections.InboxItem
+	(*IntentVerdict)(nil),       // 21: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 22: stint.projections.TermState
+	(*FinishedRef)(nil),         // 23: stint.projections.FinishedRef
+	(*NonceRef)(nil),            // 24: stint.projections.NonceRef
+	(*Snapshot)(nil),            // 25: stint.projections.Snapshot
+	(*VoidCount)(nil),           // 26: stint.projections.VoidCount
+	(*events.JobSpec)(nil),      // 27: stint.events.JobSpec
+	(*events.Owner)(nil),        // 28: stint.events.Owner
+	(events.JobState)(0),        // 29: stint.events.JobState
+	(events.HoldKind)(0),        // 30: stint.events.HoldKind
+	(events.Reason)(0),          // 31: stint.events.Reason
+	(*events.Allocation)(nil),   // 32: stint.events.Allocation
+	(*events.Usage)(nil),        // 33: stint.events.Usage
+	(events.EndCause)(0),        // 34: stint.events.EndCause
+	(*events.StepPart)(nil),     // 35: stint.events.StepPart
+	(events.StopCause)(0),       // 36: stint.events.StopCause
+	(*events.Dependency)(nil),   // 37: stint.events.Dependency
+	(*events.NodeDef)(nil),      // 38: stint.events.NodeDef
+	(*events.Inventory)(nil),    // 39: stint.events.Inventory
+	(*events.DeviceAiling)(nil), // 40: stint.events.DeviceAiling
+	(events.AdminLevel)(0),      // 41: stint.events.AdminLevel
+	(*events.LimitValue)(nil),   // 42: stint.events.LimitValue
+	(*events.Intent)(nil),       // 43: stint.events.Intent
+	(events.Code)(0),            // 44: stint.events.Code
+	(*events.Verdict)(nil),      // 45: stint.events.Verdict
+	(*events.Config)(nil),       // 46: stint.events.Config
+	(*events.ShareFactor)(nil),  // 47: stint.events.ShareFactor
 }
 var file_projections_state_proto_depIdxs = []int32{
-	26, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
-	27, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
-	28, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
-	29, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
-	30, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
-	31, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
+	27, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
+	28, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
+	29, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
+	30, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
+	31, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
+	32, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
 	2,  // 6: stint.projections.Job.nodes:type_name -> stint.projections.RunNode
-	3,  // 7: stint.projections.Job.stop:type_name -> stint.projections.Stop
-	4,  // 8: stint.projections.Job.dependencies:type_name -> stint.projections.DependencyState
-	5,  // 9: stint.projections.Job.signals:type_name -> stint.projections.SignalOrder
-	32, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
-	33, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
-	33, // 12: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
-	34, // 13: stint.projections.Stop.cause:type_name -> stint.events.StopCause
-	35, // 14: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
-	0,  // 15: stint.projections.DependencyState.state:type_name -> stint.projections.Fulfilment
-	7,  // 16: stint.projections.Array.started:type_name -> stint.projections.TaskJob
-	28, // 17: stint.projections.TaskJob.state:type_name -> stint.events.JobState
-	36, // 18: stint.projections.Node.def:type_name -> stint.events.NodeDef
-	37, // 19: stint.projections.Node.inventory:type_name -> stint.events.Inventory
-	9,  // 20: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
-	38, // 21: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
-	39, // 22: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
-	12, // 23: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
-	40, // 24: stint.projections.Association.limits:type_name -> stint.events.LimitValue
-	40, // 25: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
-	16, // 26: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
-	10, // 27: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
-	11, // 28: stint.projections.PolicyState.users:type_name -> stint.projections.User
-	13, // 29: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
-	14, // 30: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
-	15, // 31: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
-	17, // 32: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
-	41, // 33: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	42, // 34: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	43, // 35: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	21, // 36: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	44, // 37: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	8,  // 38: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 39: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	6,  // 40: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	19, // 41: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	22, // 42: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	23, // 43: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	45, // 44: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	25, // 45: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	20, // 46: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	18, // 47: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
-	44, // 48: stint.projections.Snapshot.given:type_name -> stint.events.Config
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	4,  // 7: stint.projections.Job.stop:type_name -> stint.projections.Stop
+	5,  // 8: stint.projections.Job.dependencies:type_name -> stint.projections.DependencyState
+	6,  // 9: stint.projections.Job.signals:type_name -> stint.projections.SignalOrder
+	33, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
+	34, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
+	3,  // 12: stint.projections.Job.steps:type_name -> stint.projections.LiveStep
+	34, // 13: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
+	10, // 14: stint.projections.LiveStep.gres:type_name -> stint.projections.NodeGres
+	35, // 15: stint.projections.LiveStep.part:type_name -> stint.events.StepPart
+	36, // 16: stint.projections.Stop.cause:type_name -> stint.events.StopCause
+	37, // 17: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
+	0,  // 18: stint.projections.DependencyState.state:type_name -> stint.projections.Fulfilment
+	8,  // 19: stint.projections.Array.started:type_name -> stint.projections.TaskJob
+	29, // 20: stint.projections.TaskJob.state:type_name -> stint.events.JobState
+	38, // 21: stint.projections.Node.def:type_name -> stint.events.NodeDef
+	39, // 22: stint.projections.Node.inventory:type_name -> stint.events.Inventory
+	10, // 23: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
+	40, // 24: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
+	41, // 25: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
+	13, // 26: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
+	42, // 27: stint.projections.Association.limits:type_name -> stint.events.LimitValue
+	42, // 28: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
+	17, // 29: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
+	11, // 30: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
+	12, // 31: stint.projections.PolicyState.users:type_name -> stint.projections.User
+	14, // 32: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
+	15, // 33: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
+	16, // 34: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
+	18, // 35: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
+	43, // 36: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
+	44, // 37: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
+	45, // 38: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
+	22, // 39: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
+	46, // 40: stint.projections.Snapshot.config:type_name -> stint.events.Config
+	9,  // 41: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
+	1,  // 42: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
+	7,  // 43: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
+	20, // 44: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
+	23, // 45: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
+	24, // 46: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
+	47, // 47: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
+	26, // 48: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
+	21, // 49: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
+	19, // 50: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
+	46, // 51: stint.projections.Snapshot.given:type_name -> stint.events.Config
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_projections_state_proto_init() }
@@ -3543,7 +3696,7 @@ func file_projections_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_state_proto_rawDesc), len(file_projections_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

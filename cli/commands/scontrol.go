@@ -68,6 +68,8 @@ func scontrol(args []string, w *World) int {
 			return send(s, w, events.Verb_UPDATE_NODE, s.Node)
 		case s.Entity == "partition":
 			return partition(s, w)
+		case s.Step != nil:
+			return act(s, w, events.Verb_UPDATE_STEP, func(t []*events.Target) body { s.Step.Targets = t; return s.Step })
 		}
 		return act(s, w, events.Verb_UPDATE_JOB, func(t []*events.Target) body { s.Job.Targets = t; return s.Job })
 	case "create", "delete":

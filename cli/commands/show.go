@@ -20,7 +20,7 @@ import (
 // scontrolShow prints records.
 func scontrolShow(s *slurm.Scontrol, w *World) int {
 	switch s.Entity {
-	case "job", "node", "partition", "licenses":
+	case "job", "node", "partition", "licenses", "step":
 	case "reservation":
 		if s.JSON {
 			return scontrolJSON(w, s.Entity, false, 0, nil)
@@ -226,6 +226,15 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 	}
 	c := w.context("", false)
 	steps := format.Steps(format.Jobs(a.GetJobs().GetJobs(), &c, false))
+	format.AsRecords(steps)
+	if s.JSON {
+		if len(targets) > 0 {
+			steps = slices.DeleteFunc(steps, func(step format.Step) bool {
+				return !slices.ContainsFunc(targets, func(t *events.Target) bool { return names(t, step) })
+			})
+		}
+		return scontrolJSON(w, "steps", true, len(steps), func(i int) any { return steps[i].JSON() })
+	}
 	if len(targets) == 0 {
 		if len(steps) == 0 {
 			io.WriteString(w.Stdout, format.NoSteps)
@@ -242,7 +251,7 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 		}
 		found := false
 		for _, step := range steps {
-			if meant(t, step.Job) && (!t.HasStep || t.Step == step.Step) {
+			if names(t, step) {
 				found = true
 				io.WriteString(w.Stdout, step.Record(s.OneLine))
 			}
@@ -258,6 +267,11 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 		}
 	}
 	return code
+}
+
+// names says whether `8` or `8.0` means a step.
+func names(t *events.Target, step format.Step) bool {
+	return meant(t, step.Job) && (!t.HasStep || t.Step == step.Step)
 }
 
 // numbered is the step that releases of before 23.02 look for: they read no names, and a name for 0.

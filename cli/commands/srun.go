@@ -49,6 +49,7 @@ func srun(args []string, w *World) int {
 	}
 	l := &launcher{w: w, s: s, want: s.Want, told: make(chan os.Signal, 16), peers: make(chan arrival), job: s.Job}
 	l.want.Umask, l.want.Rlimits = umask(), rlimits(s.Propagate)
+	l.want.StdIn, l.want.StdOut, l.want.StdErr = s.Input, s.Output, s.Error
 	if s.TestOnly {
 		c, err := w.dial("srun")
 		if err != nil {
@@ -327,7 +328,7 @@ func (l *launcher) create() (code int, ok bool) {
 	rand.Read(nonce)
 	reach := addresses()
 	ask := &tasks.Create{Job: l.job, Nonce: nonce, Want: l.want, WaitMs: uint32(soonFree.Milliseconds()), Launcher: &tasks.Launcher{
-		Addresses: reach, Port: uint32(l.listener.Addr().(*net.TCPAddr).Port), Token: l.token, Host: w.Host, Boot: tasks.Boot()}}
+		Addresses: reach, Port: uint32(l.listener.Addr().(*net.TCPAddr).Port), Token: l.token, Host: w.Host, Boot: tasks.Boot(), Pid: uint32(os.Getpid())}}
 	answers := make(chan *tasks.Reply, 1)
 	errs := make(chan error, 1)
 	var conn *wire.Conn

@@ -54,6 +54,7 @@ type Scontrol struct {
 	Changes []Change            // of create and update of a partition
 	Text    string              // notify: the message
 	Number  int64               // errnumstr
+	Step    *events.UpdateStep  // update StepId=…, without its targets
 	Job     *events.UpdateJob   // update JobId=…, without its targets where JobNames are given
 	Node    *events.UpdateNode  // update NodeName=…
 	Config  *events.SetConfig   // setdebug, setdebugflags

@@ -55,9 +55,21 @@ func (s *Scontrol) update(args []string, in Input) error {
 				entity, s.Name = "partition", value
 				continue
 			}
-		case "reservationname", "reservation", "stepid", "slurmctlddebug", "suspendexcnodes", "suspendexcparts", "suspendexcstates":
+		case "stepid":
 			if entity == "" {
-				return refusal("scontrol update %s= is not supported by Stint yet; JobId=, NodeName= and PartitionName= are", key)
+				entity = "step"
+				for _, id := range SplitIDs(value) {
+					t, err := ParseTarget(id)
+					if err != nil {
+						return refusal("Invalid step id specified: %s", clip(id))
+					}
+					s.Targets = append(s.Targets, t)
+				}
+				continue
+			}
+		case "reservationname", "reservation", "slurmctlddebug", "suspendexcnodes", "suspendexcparts", "suspendexcstates":
+			if entity == "" {
+				return refusal("scontrol update %s= is not supported by Stint yet; JobId=, StepId=, NodeName= and PartitionName= are", key)
 			}
 		case "partition":
 			if entity == "" && len(changes) == 0 && !hasKey(args, "jobid", "job", "jobname", "name") {
@@ -86,11 +98,13 @@ func (s *Scontrol) update(args []string, in Input) error {
 	}
 	switch {
 	case entity == "":
-		return refusal("say what to update: JobId=, JobName=, NodeName= or PartitionName= is missing")
+		return refusal("say what to update: JobId=, JobName=, StepId=, NodeName= or PartitionName= is missing")
 	case len(changes) == 0:
 		return refusal("No changes specified")
 	case entity == "node":
 		return s.updateNode(changes)
+	case entity == "step":
+		return s.updateStep(changes, in)
 	case entity == "partition":
 		s.partition(events.PartitionAct_PARTITION_CHANGE, changes)
 		return nil
@@ -101,6 +115,21 @@ func (s *Scontrol) update(args []string, in Input) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// updateStep reads what is to be changed of steps: their time limit is all that can be.
+func (s *Scontrol) updateStep(changes []change, in Input) error {
+	limit := &events.UpdateJob{}
+	for _, c := range changes {
+		if c.key != "timelimit" {
+			return refusal("Update of this parameter is not supported: %s\nRequest aborted", c.key+"="+c.value)
+		}
+		if err := timeLimitChange(limit, c, in); err != nil {
+			return err
+		}
+	}
+	s.Step = &events.UpdateStep{TimeLimitS: limit.GetTimeLimitS(), TimeLimitAddS: limit.GetTimeLimitAddS()}
 	return nil
 }
 

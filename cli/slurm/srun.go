@@ -413,6 +413,7 @@ func (s *Step) wants(q *request, set map[string]Source, order string) error {
 	head, pack, _ := strings.Cut(spec.Distribution, ",")
 	first, _, _ := strings.Cut(head, ":")
 	w.Packed = strings.EqualFold(pack, "pack")
+	w.SpreadGiven = first != "" && first != "*"
 	switch size, plane := planeSize(head); {
 	case plane:
 		n, _ := strconv.ParseUint(size, 10, 31)

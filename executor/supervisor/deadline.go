@@ -73,7 +73,9 @@ func (s *supervisor) due(st *step) {
 		if w := s.warnAt(st); w != 0 && now >= w {
 			o.Warned = true
 			warn := st.launching.Warn
-			act = func() { _, _ = s.deliver([]*step{st}, syscall.Signal(warn.Signal), warn.Which) }
+			act = func() {
+				_, _ = s.deliver(s.stepsOf(st.id.job, st.id.run, nil), syscall.Signal(warn.Signal), warn.Which)
+			}
 		}
 	}
 	order := o.CloneVT()

@@ -150,7 +150,7 @@ func (s *supervisor) answer(c *conversation, req *Request, gone <-chan struct{})
 		t := v.Terminate
 		r = done(s.terminate(s.stepsOf(t.Job, t.Run, t.Step), t.Cause, max(0, t.KillWaitMs)), nil)
 	case *Request_SetLimit:
-		r = done(s.setLimit(s.stepsOf(v.SetLimit.Job, v.SetLimit.Run, nil), v.SetLimit.LeftMs), nil)
+		r = done(s.setLimit(s.stepsOf(v.SetLimit.Job, v.SetLimit.Run, v.SetLimit.Step), v.SetLimit.LeftMs), nil)
 	case *Request_List:
 		r = &Reply{Answer: &Reply_Listed{s.list()}}
 	case *Request_Acknowledge:

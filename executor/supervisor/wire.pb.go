@@ -1819,12 +1819,13 @@ func (x *Terminate) GetKillWaitMs() int64 {
 	return 0
 }
 
-// SetLimit moves the time limit of a run: so long from now.
+// SetLimit moves the time limit of a run's steps: so long from now.
 type SetLimit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	LeftMs        int64                  `protobuf:"varint,3,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // 0: no limit any more; negative: at once
+	Step          *uint32                `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`             // absent: all of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1876,6 +1877,13 @@ func (x *SetLimit) GetRun() uint32 {
 func (x *SetLimit) GetLeftMs() int64 {
 	if x != nil {
 		return x.LeftMs
+	}
+	return 0
+}
+
+func (x *SetLimit) GetStep() uint32 {
+	if x != nil && x.Step != nil {
+		return *x.Step
 	}
 	return 0
 }
@@ -3198,11 +3206,13 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\x0e2\x17.stint.supervisor.CauseR\x05cause\x12 \n" +
 	"\fkill_wait_ms\x18\x05 \x01(\x03R\n" +
 	"killWaitMsB\a\n" +
-	"\x05_step\"G\n" +
+	"\x05_step\"i\n" +
 	"\bSetLimit\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
-	"\aleft_ms\x18\x03 \x01(\x03R\x06leftMs\"\x06\n" +
+	"\aleft_ms\x18\x03 \x01(\x03R\x06leftMs\x12\x17\n" +
+	"\x04step\x18\x04 \x01(\rH\x00R\x04step\x88\x01\x01B\a\n" +
+	"\x05_step\"\x06\n" +
 	"\x04List\"\a\n" +
 	"\x05Watch\"8\n" +
 	"\vAcknowledge\x12)\n" +
@@ -3469,6 +3479,7 @@ func file_executor_supervisor_wire_proto_init() {
 	}
 	file_executor_supervisor_wire_proto_msgTypes[12].OneofWrappers = []any{}
 	file_executor_supervisor_wire_proto_msgTypes[14].OneofWrappers = []any{}
+	file_executor_supervisor_wire_proto_msgTypes[15].OneofWrappers = []any{}
 	file_executor_supervisor_wire_proto_msgTypes[21].OneofWrappers = []any{
 		(*Reply_Launched)(nil),
 		(*Reply_Listed)(nil),

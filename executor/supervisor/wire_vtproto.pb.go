@@ -523,6 +523,10 @@ func (m *SetLimit) CloneVT() *SetLimit {
 	r.Job = m.Job
 	r.Run = m.Run
 	r.LeftMs = m.LeftMs
+	if rhs := m.Step; rhs != nil {
+		tmpVal := *rhs
+		r.Step = &tmpVal
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1857,6 +1861,9 @@ func (this *SetLimit) EqualVT(that *SetLimit) bool {
 		return false
 	}
 	if this.LeftMs != that.LeftMs {
+		return false
+	}
+	if p, q := this.Step, that.Step; (p == nil && q != nil) || (p != nil && (q == nil || *p != *q)) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -4081,6 +4088,11 @@ func (m *SetLimit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Step != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.Step))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.LeftMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeftMs))
 		i--
@@ -5850,6 +5862,9 @@ func (m *SetLimit) SizeVT() (n int) {
 	}
 	if m.LeftMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeftMs))
+	}
+	if m.Step != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.Step))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -10021,6 +10036,26 @@ func (m *SetLimit) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Step", wireType)
+			}
+			var v uint32
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Step = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

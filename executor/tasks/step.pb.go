@@ -536,6 +536,10 @@ type Want struct {
 	Bind          string                 `protobuf:"bytes,24,opt,name=bind,proto3" json:"bind,omitempty"`                    // --cpu-bind: none, cores, threads, sockets, rank; empty: the node's choice
 	BindVerbose   bool                   `protobuf:"varint,25,opt,name=bind_verbose,json=bindVerbose,proto3" json:"bind_verbose,omitempty"`
 	TasksGiven    bool                   `protobuf:"varint,26,opt,name=tasks_given,json=tasksGiven,proto3" json:"tasks_given,omitempty"` // the number of tasks was asked for
+	StdIn         string                 `protobuf:"bytes,27,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`                 // for those who look at the step: where its streams go
+	StdOut        string                 `protobuf:"bytes,28,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
+	StdErr        string                 `protobuf:"bytes,29,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
+	SpreadGiven   bool                   `protobuf:"varint,30,opt,name=spread_given,json=spreadGiven,proto3" json:"spread_given,omitempty"` // spread was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,6 +756,34 @@ func (x *Want) GetTasksGiven() bool {
 	return false
 }
 
+func (x *Want) GetStdIn() string {
+	if x != nil {
+		return x.StdIn
+	}
+	return ""
+}
+
+func (x *Want) GetStdOut() string {
+	if x != nil {
+		return x.StdOut
+	}
+	return ""
+}
+
+func (x *Want) GetStdErr() string {
+	if x != nil {
+		return x.StdErr
+	}
+	return ""
+}
+
+func (x *Want) GetSpreadGiven() bool {
+	if x != nil {
+		return x.SpreadGiven
+	}
+	return false
+}
+
 // Launcher is where srun listens and what proves that one may speak to it.
 type Launcher struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -760,6 +792,7 @@ type Launcher struct {
 	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
 	Host          string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
 	Boot          string                 `protobuf:"bytes,5,opt,name=boot,proto3" json:"boot,omitempty"` // of its machine and network: the first address counts only there
+	Pid           uint32                 `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -827,6 +860,13 @@ func (x *Launcher) GetBoot() string {
 		return x.Boot
 	}
 	return ""
+}
+
+func (x *Launcher) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
 }
 
 type Created struct {
@@ -1999,7 +2039,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\tleast_seq\x18\x04 \x01(\x04R\bleastSeq\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\rR\x06waitMs\x12%\n" +
 	"\x04want\x18\x06 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
-	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\x96\x06\n" +
+	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\x82\a\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1b\n" +
@@ -2030,13 +2070,18 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x04bind\x18\x18 \x01(\tR\x04bind\x12!\n" +
 	"\fbind_verbose\x18\x19 \x01(\bR\vbindVerbose\x12\x1f\n" +
 	"\vtasks_given\x18\x1a \x01(\bR\n" +
-	"tasksGiven\"z\n" +
+	"tasksGiven\x12\x15\n" +
+	"\x06std_in\x18\x1b \x01(\tR\x05stdIn\x12\x17\n" +
+	"\astd_out\x18\x1c \x01(\tR\x06stdOut\x12\x17\n" +
+	"\astd_err\x18\x1d \x01(\tR\x06stdErr\x12!\n" +
+	"\fspread_given\x18\x1e \x01(\bR\vspreadGiven\"\x8c\x01\n" +
 	"\bLauncher\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\fR\x05token\x12\x12\n" +
 	"\x04host\x18\x04 \x01(\tR\x04host\x12\x12\n" +
-	"\x04boot\x18\x05 \x01(\tR\x04boot\"\xb1\x01\n" +
+	"\x04boot\x18\x05 \x01(\tR\x04boot\x12\x10\n" +
+	"\x03pid\x18\x06 \x01(\rR\x03pid\"\xb1\x01\n" +
 	"\aCreated\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12'\n" +

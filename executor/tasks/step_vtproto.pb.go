@@ -162,10 +162,18 @@ func (m *Want) CloneVT() *Want {
 	r.Bind = m.Bind
 	r.BindVerbose = m.BindVerbose
 	r.TasksGiven = m.TasksGiven
+	r.StdIn = m.StdIn
+	r.StdOut = m.StdOut
+	r.StdErr = m.StdErr
+	r.SpreadGiven = m.SpreadGiven
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Gres }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Gres)
+			}
 		}
 		r.Gres = tmpContainer
 	}
@@ -182,7 +190,11 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Rlimits; rhs != nil {
 		tmpContainer := make([]*events.Rlimit, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Rlimit }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Rlimit)
+			}
 		}
 		r.Rlimits = tmpContainer
 	}
@@ -205,6 +217,7 @@ func (m *Launcher) CloneVT() *Launcher {
 	r.Port = m.Port
 	r.Host = m.Host
 	r.Boot = m.Boot
+	r.Pid = m.Pid
 	if rhs := m.Addresses; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -278,7 +291,11 @@ func (m *Part) CloneVT() *Part {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.GresShare, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.GresShare }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.GresShare)
+			}
 		}
 		r.Gres = tmpContainer
 	}
@@ -945,7 +962,11 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Gres{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Gres) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1007,7 +1028,11 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Rlimit{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Rlimit) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1025,6 +1050,18 @@ func (this *Want) EqualVT(that *Want) bool {
 		return false
 	}
 	if this.TasksGiven != that.TasksGiven {
+		return false
+	}
+	if this.StdIn != that.StdIn {
+		return false
+	}
+	if this.StdOut != that.StdOut {
+		return false
+	}
+	if this.StdErr != that.StdErr {
+		return false
+	}
+	if this.SpreadGiven != that.SpreadGiven {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1062,6 +1099,9 @@ func (this *Launcher) EqualVT(that *Launcher) bool {
 		return false
 	}
 	if this.Boot != that.Boot {
+		return false
+	}
+	if this.Pid != that.Pid {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1161,7 +1201,11 @@ func (this *Part) EqualVT(that *Part) bool {
 			if q == nil {
 				q = &events.GresShare{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.GresShare) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -2051,6 +2095,45 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SpreadGiven {
+		i--
+		if m.SpreadGiven {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
+	if len(m.StdErr) > 0 {
+		i -= len(m.StdErr)
+		copy(dAtA[i:], m.StdErr)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.StdErr)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xea
+	}
+	if len(m.StdOut) > 0 {
+		i -= len(m.StdOut)
+		copy(dAtA[i:], m.StdOut)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.StdOut)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xe2
+	}
+	if len(m.StdIn) > 0 {
+		i -= len(m.StdIn)
+		copy(dAtA[i:], m.StdIn)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.StdIn)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xda
+	}
 	if m.TasksGiven {
 		i--
 		if m.TasksGiven {
@@ -2105,12 +2188,24 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Rlimits) > 0 {
 		for iNdEx := len(m.Rlimits) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Rlimits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Rlimits[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Rlimits[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x1
 			i--
@@ -2217,12 +2312,24 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Gres[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x4a
 		}
@@ -2301,6 +2408,11 @@ func (m *Launcher) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Pid != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Pid))
+		i--
+		dAtA[i] = 0x30
 	}
 	if len(m.Boot) > 0 {
 		i -= len(m.Boot)
@@ -2479,12 +2591,24 @@ func (m *Part) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Gres[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x22
 		}
@@ -3652,7 +3776,13 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -3697,7 +3827,13 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Rlimits) > 0 {
 		for _, e := range m.Rlimits {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -3715,6 +3851,21 @@ func (m *Want) SizeVT() (n int) {
 		n += 3
 	}
 	if m.TasksGiven {
+		n += 3
+	}
+	l = len(m.StdIn)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.StdOut)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.StdErr)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.SpreadGiven {
 		n += 3
 	}
 	n += len(m.unknownFields)
@@ -3747,6 +3898,9 @@ func (m *Launcher) SizeVT() (n int) {
 	l = len(m.Boot)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Pid != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Pid))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3810,7 +3964,13 @@ func (m *Part) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5142,8 +5302,16 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.Gres{})
-			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 10:
@@ -5416,8 +5584,16 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Rlimits = append(m.Rlimits, &events.Rlimit{})
-			if err := m.Rlimits[len(m.Rlimits)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Rlimits[len(m.Rlimits)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Rlimits[len(m.Rlimits)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 22:
@@ -5531,6 +5707,122 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.TasksGiven = bool(v != 0)
+		case 27:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StdIn", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.StdIn = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 28:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StdOut", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.StdOut = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 29:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StdErr", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.StdErr = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 30:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SpreadGiven", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.SpreadGiven = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -5731,6 +6023,25 @@ func (m *Launcher) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Boot = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Pid", wireType)
+			}
+			m.Pid = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Pid |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6189,8 +6500,16 @@ func (m *Part) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.GresShare{})
-			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 5:

@@ -99,6 +99,13 @@ func (t *teller) fact(i int, f *events.Fact) {
 	case *events.Fact_Notified:
 		n := f.Notified
 		t.job(i, n.Job, "notified", leader, fmt.Sprintf("run %d is told %q", n.Run, n.Text), "by "+t.names.User(n.ByUid))
+	case *events.Fact_StepLimited:
+		s := f.StepLimited
+		limit := "no time limit of its own"
+		if s.LimitS > 0 {
+			limit = fmt.Sprintf("a time limit of %ds", s.LimitS)
+		}
+		t.job(i, s.Job, "step-limited", leader, fmt.Sprintf("step %s of run %d has %s", events.StepName(s.Step), s.Run, limit), "by "+t.names.User(s.ByUid))
 	case *events.Fact_ConfigSet:
 		var set []string
 		for _, s := range f.ConfigSet.Settings {

@@ -167,6 +167,8 @@ func bodyOf(i *events.Intent) proto.Message {
 		m = &events.Cancel{}
 	case events.Verb_NOTIFY:
 		m = &events.Notify{}
+	case events.Verb_UPDATE_STEP:
+		m = &events.UpdateStep{}
 	case events.Verb_UPDATE_PARTITION:
 		m = &events.UpdatePartition{}
 	case events.Verb_HOLD, events.Verb_RELEASE, events.Verb_SUSPEND, events.Verb_RESUME, events.Verb_TOP:

@@ -132,6 +132,12 @@ func (t *teller) intent(i int, intent *events.Intent) {
 			t.targets(i, "notify", who, "tells ", m.Targets, "")
 			return
 		}
+	case events.Verb_UPDATE_STEP:
+		m := &events.UpdateStep{}
+		if m.UnmarshalVT(body) == nil {
+			t.targets(i, "update-step", who, "changes the time limit of steps of ", m.Targets, "")
+			return
+		}
 	case events.Verb_UPDATE_PARTITION:
 		m := &events.UpdatePartition{}
 		if m.UnmarshalVT(body) == nil {

@@ -98,6 +98,8 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 	case events.Verb_UPDATE_PARTITION:
 		d.fresh = false
 		return read(d, &events.UpdatePartition{}, d.updatePartition)
+	case events.Verb_UPDATE_STEP:
+		return read(d, &events.UpdateStep{}, d.updateStep)
 	case events.Verb_NOTIFY:
 		return read(d, &events.Notify{}, d.notify)
 	case events.Verb_TOP:

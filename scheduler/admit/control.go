@@ -205,6 +205,9 @@ func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 		return
 	case step && j.Completing:
 		return // there is no such step any more
+	case step && !events.IsMainStep(t.GetStep()) && j.LiveStep(t.GetStep()) == nil && len(j.GetSteps()) < projections.MaxSteps:
+		a.fail(j.Id, refuse(events.Code_UNKNOWN_JOB, "job %d has no step %s that runs", j.Id, events.StepName(t.GetStep())))
+		return
 	case step:
 		signal := m.Signal
 		if signal == 0 {

@@ -94,6 +94,8 @@ func Describe(f *events.Fact, zero int64) string {
 		return fmt.Sprintf("partition %s %s", k.PartitionChanged.GetPartition().GetName(), deed)
 	case *events.Fact_Notified:
 		return fmt.Sprintf("notified %d run %d: %s", k.Notified.Job, k.Notified.Run, k.Notified.Text)
+	case *events.Fact_StepLimited:
+		return fmt.Sprintf("limited %d.%s run %d to %d", k.StepLimited.Job, events.StepName(k.StepLimited.Step), k.StepLimited.Run, k.StepLimited.LimitS)
 	case *events.Fact_ConfigSet:
 		text := "set"
 		for _, s := range k.ConfigSet.GetSettings() {

@@ -23,6 +23,7 @@ import (
 //	submit NAME OPTION … [: NAME OPTION …]   options: see readSpec; components of a heterogeneous job
 //	cancel|hold|release|requeue|suspend|resume|top TARGET … [user=N] [signal=N] [special]
 //	notify TARGET WORD …   user 1000 tells a job something
+//	step JOB.STEP [over] [nodes=n1] [name=N] [tasks=N] [mem=MIB] [limit=MIN] [gpus=all] [out=FILE]   a numbered step begins, or ends; tasks are those of each node
 //	create|change|delete NAME …  an administrator makes, changes or removes a partition; options as of partition, and nodes+=, nodes-=
 //	loglevel LEVEL|+FLAG|-FLAG …  an administrator says how much is logged
 //	done ID [exit=N]       whoever holds an allocation without a script is done with it
@@ -98,6 +99,8 @@ func (s *Script) command(name string, args []string) error {
 		return s.control(name, args)
 	case "notify":
 		return s.notify(args)
+	case "step":
+		return s.step(args)
 	case "create", "change", "delete":
 		return s.repartition(name, args)
 	case "loglevel":

@@ -174,12 +174,3 @@ func (j Job) resources() any {
 		{"cpus", a.CPUs()}, {"threads_per_core", given(j.GetSpec().GetThreadsPerCore())},
 	}
 }
-
-// JSON is the step as scontrol show step prints it with --json.
-func (s Step) JSON() any {
-	long, _ := s.stateWords()
-	return object{
-		{"job_id", s.GetId()}, {"step_id", s.Label()}, {"name", events.StepName(s.Step)}, {"partition", s.partition()}, {"user_id", s.GetOwner().GetUid()},
-		{"start_time", moment(s.GetStartUs())}, {"state", []string{long}}, {"nodes", s.GetAllocation().FirstNode()}, {"tasks", 1},
-	}
-}

@@ -443,20 +443,6 @@ func memoryLimit(what string, perCPU, perNode uint64) string {
 	return what + "Node=UNLIMITED"
 }
 
-// Record is a step as scontrol show step prints it.
-func (s Step) Record(oneLine bool) string {
-	r := &record{oneLine: oneLine}
-	long, _ := s.stateWords()
-	r.line("StepId=%s UserId=%d StartTime=%s TimeLimit=UNLIMITED", s.Label(), s.GetOwner().GetUid(), s.Context.Clock.Time(s.GetStartUs(), "Unknown"))
-	r.line("State=%s Partition=%s NodeList=%s", long, s.partition(), s.GetAllocation().FirstNode())
-	r.line("Nodes=1 CPUs=0 Tasks=1 Name=%s Network=(null)", events.StepName(s.Step))
-	r.line("TRES=(null)")
-	r.line("ResvPorts=(null)")
-	r.line("CPUFreqReq=Default")
-	r.line("SrunHost:Pid=(null):0")
-	return r.end()
-}
-
 // mail adds the line about mail.
 func (r *record) mail(j Job) {
 	s := j.GetSpec()

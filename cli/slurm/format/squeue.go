@@ -6,7 +6,6 @@ import (
 
 	"stint/cli/slurm"
 	"stint/events"
-	"stint/events/hostlist"
 )
 
 // The layouts of squeue without -o and -O, and its order.
@@ -283,57 +282,4 @@ func count(n uint32) string {
 		return "*"
 	}
 	return u32(n)
-}
-
-// Step is a row of squeue --steps.
-type Step struct {
-	Job
-	Step uint32 // raw id
-}
-
-// Steps are the batch steps of running jobs: what runs besides them is not known to the queue.
-func Steps(jobs []Job) []Step {
-	var steps []Step
-	for _, j := range jobs {
-		if j.running() && !j.GetSpec().GetInteractive() {
-			steps = append(steps, Step{j, events.StepBatch})
-		}
-	}
-	return steps
-}
-
-// Label is the step as people name it: `8_3.batch`.
-func (s Step) Label() string { return s.Job.Label() + "." + events.StepName(s.Step) }
-
-// StepFields is what squeue --steps can print.
-var StepFields = Fields[Step]{
-	{'i', "StepId", "STEPID", Step.Label, func(s Step) int64 { return idOrder(s.Job) }},
-	{'j', "StepName", "NAME", func(s Step) string { return events.StepName(s.Step) }, nil},
-	{'P', "Partition", "PARTITION", func(s Step) string { return s.partition() }, nil},
-	{'u', "UserName", "USER", func(s Step) string { return s.GetOwner().GetUser() }, nil},
-	{'U', "UserId", "UID", func(s Step) string { return u32(s.GetOwner().GetUid()) }, nil},
-	{'M', "TimeUsed", "TIME", func(s Step) string { return Short(s.elapsed()) }, func(s Step) int64 { return s.elapsed() }},
-	{'N', "Nodes", "NODELIST", func(s Step) string { return hostlist.Compress([]string{s.GetAllocation().FirstNode()}) }, nil},
-	{'A', "NumTasks", "TASKS", fixedText[Step]("1"), nil},
-	{'b', "tres-per-job", "TRES_PER_JOB", fixedText[Step]("(null)"), nil},
-	{'S', "StartTime", "START_TIME", func(s Step) string { return s.Context.Clock.Time(s.GetStartUs(), "N/A") }, func(s Step) int64 { return s.GetStartUs() }},
-	{'l', "TimeLimit", "TIME_LIMIT", fixedText[Step]("UNLIMITED"), nil},
-	{0, "JobId", "JOBID", func(s Step) string { return u32(s.GetId()) }, nil},
-	{0, "ArrayJobId", "ARRAY_JOB_ID", func(s Step) string { return u32(max(s.GetArrayId(), s.GetId())) }, nil},
-	{0, "ArrayTaskId", "ARRAY_TASK_ID", func(s Step) string { return s.taskID() }, nil},
-	{0, "Cluster", "CLUSTER", func(s Step) string { return s.Context.Cluster }, nil},
-	{0, "StepState", "STATE", func(s Step) string { long, _ := s.stateWords(); return long }, nil},
-	{0, "NumCPUs", "CPUS", func(s Step) string {
-		share, _ := s.GetAllocation().ForNode(s.GetAllocation().FirstNode())
-		return fmt.Sprint(events.Words(share.GetCpus()).Count())
-	}, nil},
-	{0, "Network", "NETWORK", fixedText[Step]("(null)"), nil},
-	{0, "Container", "CONTAINER", fixedText[Step]("(null)"), nil},
-	{0, "ContainerId", "CONTAINER_ID", fixedText[Step]("(null)"), nil},
-	{0, "ContainerType", "CONTAINER_TYPE", fixedText[Step]("(null)"), nil},
-	{0, "CPUFreq", "CPU_FREQ", fixedText[Step]("N/A"), nil},
-	{0, "ResvPorts", "RESV_PORTS", fixedText[Step]("(null)"), nil},
-	{0, "StdErr", "STDERR", func(s Step) string { return s.stdErr() }, nil},
-	{0, "StdIn", "STDIN", func(s Step) string { return s.stdIn() }, nil},
-	{0, "StdOut", "STDOUT", func(s Step) string { return s.stdOut() }, nil},
 }
