@@ -133,10 +133,12 @@ func (x Verb) String() string {
 }
 
 func (Verb) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[0].Descriptor()
 }
 
 func (Verb) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[0]
 }
 
@@ -182,10 +184,12 @@ func (x PartitionAct) String() string {
 }
 
 func (PartitionAct) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[1].Descriptor()
 }
 
 func (PartitionAct) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[1]
 }
 
@@ -246,10 +250,12 @@ func (x NodeOrder) String() string {
 }
 
 func (NodeOrder) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[2].Descriptor()
 }
 
 func (NodeOrder) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[2]
 }
 
@@ -298,10 +304,12 @@ func (x PolicyDeed) String() string {
 }
 
 func (PolicyDeed) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[3].Descriptor()
 }
 
 func (PolicyDeed) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[3]
 }
 
@@ -362,10 +370,12 @@ func (x PolicyKind) String() string {
 }
 
 func (PolicyKind) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[4].Descriptor()
 }
 
 func (PolicyKind) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[4]
 }
 
@@ -411,10 +421,12 @@ func (x AdminLevel) String() string {
 }
 
 func (AdminLevel) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[5].Descriptor()
 }
 
 func (AdminLevel) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[5]
 }
 
@@ -558,10 +570,12 @@ func (x Limit) String() string {
 }
 
 func (Limit) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[6].Descriptor()
 }
 
 func (Limit) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[6]
 }
 
@@ -607,10 +621,12 @@ func (x Choice) String() string {
 }
 
 func (Choice) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[7].Descriptor()
 }
 
 func (Choice) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[7]
 }
 
@@ -656,10 +672,12 @@ func (x Exclusive) String() string {
 }
 
 func (Exclusive) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[8].Descriptor()
 }
 
 func (Exclusive) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[8]
 }
 
@@ -708,10 +726,12 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[9].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[9]
 }
 
@@ -772,10 +792,12 @@ func (x DependencyKind) String() string {
 }
 
 func (DependencyKind) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[10].Descriptor()
 }
 
 func (DependencyKind) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[10]
 }
 
@@ -821,10 +843,12 @@ func (x HoldKind) String() string {
 }
 
 func (HoldKind) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[11].Descriptor()
 }
 
 func (HoldKind) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[11]
 }
 
@@ -979,10 +1003,12 @@ func (x Code) String() string {
 }
 
 func (Code) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[12].Descriptor()
 }
 
 func (Code) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[12]
 }
 
@@ -1043,10 +1069,12 @@ func (x StopCause) String() string {
 }
 
 func (StopCause) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[13].Descriptor()
 }
 
 func (StopCause) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[13]
 }
 
@@ -1119,10 +1147,12 @@ func (x JobState) String() string {
 }
 
 func (JobState) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[14].Descriptor()
 }
 
 func (JobState) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[14]
 }
 
@@ -1268,10 +1298,12 @@ func (x Reason) String() string {
 }
 
 func (Reason) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[15].Descriptor()
 }
 
 func (Reason) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[15]
 }
 
@@ -1338,10 +1370,12 @@ func (x EndCause) String() string {
 }
 
 func (EndCause) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[16].Descriptor()
 }
 
 func (EndCause) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[16]
 }
 
@@ -1406,10 +1440,12 @@ func (x Private) String() string {
 }
 
 func (Private) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[17].Descriptor()
 }
 
 func (Private) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[17]
 }
 
@@ -1458,10 +1494,12 @@ func (x PartitionState) String() string {
 }
 
 func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
 	return file_events_events_proto_enumTypes[18].Descriptor()
 }
 
 func (PartitionState) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
 	return &file_events_events_proto_enumTypes[18]
 }
 
@@ -1483,6 +1521,7 @@ type IntentBatch struct {
 }
 
 func (x *IntentBatch) Reset() {
+	file_events_events_proto_init()
 	*x = IntentBatch{}
 	mi := &file_events_events_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1496,6 +1535,7 @@ func (x *IntentBatch) String() string {
 func (*IntentBatch) ProtoMessage() {}
 
 func (x *IntentBatch) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1532,6 +1572,7 @@ type Intent struct {
 }
 
 func (x *Intent) Reset() {
+	file_events_events_proto_init()
 	*x = Intent{}
 	mi := &file_events_events_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1545,6 +1586,7 @@ func (x *Intent) String() string {
 func (*Intent) ProtoMessage() {}
 
 func (x *Intent) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1611,6 +1653,7 @@ type Author struct {
 }
 
 func (x *Author) Reset() {
+	file_events_events_proto_init()
 	*x = Author{}
 	mi := &file_events_events_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1624,6 +1667,7 @@ func (x *Author) String() string {
 func (*Author) ProtoMessage() {}
 
 func (x *Author) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1701,6 +1745,7 @@ type BlobRef struct {
 }
 
 func (x *BlobRef) Reset() {
+	file_events_events_proto_init()
 	*x = BlobRef{}
 	mi := &file_events_events_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1714,6 +1759,7 @@ func (x *BlobRef) String() string {
 func (*BlobRef) ProtoMessage() {}
 
 func (x *BlobRef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1766,6 +1812,7 @@ type Submit struct {
 }
 
 func (x *Submit) Reset() {
+	file_events_events_proto_init()
 	*x = Submit{}
 	mi := &file_events_events_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1779,6 +1826,7 @@ func (x *Submit) String() string {
 func (*Submit) ProtoMessage() {}
 
 func (x *Submit) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1817,6 +1865,7 @@ type Target struct {
 }
 
 func (x *Target) Reset() {
+	file_events_events_proto_init()
 	*x = Target{}
 	mi := &file_events_events_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1830,6 +1879,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1912,6 +1962,7 @@ type Filter struct {
 }
 
 func (x *Filter) Reset() {
+	file_events_events_proto_init()
 	*x = Filter{}
 	mi := &file_events_events_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1925,6 +1976,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2016,6 +2068,7 @@ type Cancel struct {
 }
 
 func (x *Cancel) Reset() {
+	file_events_events_proto_init()
 	*x = Cancel{}
 	mi := &file_events_events_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2029,6 +2082,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2089,6 +2143,7 @@ type Select struct {
 }
 
 func (x *Select) Reset() {
+	file_events_events_proto_init()
 	*x = Select{}
 	mi := &file_events_events_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2102,6 +2157,7 @@ func (x *Select) String() string {
 func (*Select) ProtoMessage() {}
 
 func (x *Select) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2143,6 +2199,7 @@ type Requeue struct {
 }
 
 func (x *Requeue) Reset() {
+	file_events_events_proto_init()
 	*x = Requeue{}
 	mi := &file_events_events_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2156,6 +2213,7 @@ func (x *Requeue) String() string {
 func (*Requeue) ProtoMessage() {}
 
 func (x *Requeue) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2209,6 +2267,7 @@ type Notify struct {
 }
 
 func (x *Notify) Reset() {
+	file_events_events_proto_init()
 	*x = Notify{}
 	mi := &file_events_events_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2222,6 +2281,7 @@ func (x *Notify) String() string {
 func (*Notify) ProtoMessage() {}
 
 func (x *Notify) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2262,6 +2322,7 @@ type SetConfig struct {
 }
 
 func (x *SetConfig) Reset() {
+	file_events_events_proto_init()
 	*x = SetConfig{}
 	mi := &file_events_events_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2275,6 +2336,7 @@ func (x *SetConfig) String() string {
 func (*SetConfig) ProtoMessage() {}
 
 func (x *SetConfig) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2323,6 +2385,7 @@ type Complete struct {
 }
 
 func (x *Complete) Reset() {
+	file_events_events_proto_init()
 	*x = Complete{}
 	mi := &file_events_events_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2336,6 +2399,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2384,6 +2448,7 @@ type UpdateStep struct {
 }
 
 func (x *UpdateStep) Reset() {
+	file_events_events_proto_init()
 	*x = UpdateStep{}
 	mi := &file_events_events_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2397,6 +2462,7 @@ func (x *UpdateStep) String() string {
 func (*UpdateStep) ProtoMessage() {}
 
 func (x *UpdateStep) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2495,6 +2561,7 @@ type UpdateJob struct {
 }
 
 func (x *UpdateJob) Reset() {
+	file_events_events_proto_init()
 	*x = UpdateJob{}
 	mi := &file_events_events_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2508,6 +2575,7 @@ func (x *UpdateJob) String() string {
 func (*UpdateJob) ProtoMessage() {}
 
 func (x *UpdateJob) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2916,6 +2984,7 @@ type UpdateNode struct {
 }
 
 func (x *UpdateNode) Reset() {
+	file_events_events_proto_init()
 	*x = UpdateNode{}
 	mi := &file_events_events_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2929,6 +2998,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3057,6 +3127,7 @@ type UpdatePartition struct {
 }
 
 func (x *UpdatePartition) Reset() {
+	file_events_events_proto_init()
 	*x = UpdatePartition{}
 	mi := &file_events_events_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3070,6 +3141,7 @@ func (x *UpdatePartition) String() string {
 func (*UpdatePartition) ProtoMessage() {}
 
 func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3137,6 +3209,7 @@ type Policy struct {
 }
 
 func (x *Policy) Reset() {
+	file_events_events_proto_init()
 	*x = Policy{}
 	mi := &file_events_events_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3150,6 +3223,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3189,6 +3263,7 @@ type PolicyAct struct {
 }
 
 func (x *PolicyAct) Reset() {
+	file_events_events_proto_init()
 	*x = PolicyAct{}
 	mi := &file_events_events_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3202,6 +3277,7 @@ func (x *PolicyAct) String() string {
 func (*PolicyAct) ProtoMessage() {}
 
 func (x *PolicyAct) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3303,6 +3379,7 @@ type PolicySettings struct {
 }
 
 func (x *PolicySettings) Reset() {
+	file_events_events_proto_init()
 	*x = PolicySettings{}
 	mi := &file_events_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3316,6 +3393,7 @@ func (x *PolicySettings) String() string {
 func (*PolicySettings) ProtoMessage() {}
 
 func (x *PolicySettings) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3442,6 +3520,7 @@ type ListChange struct {
 }
 
 func (x *ListChange) Reset() {
+	file_events_events_proto_init()
 	*x = ListChange{}
 	mi := &file_events_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3455,6 +3534,7 @@ func (x *ListChange) String() string {
 func (*ListChange) ProtoMessage() {}
 
 func (x *ListChange) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3511,6 +3591,7 @@ type LimitChange struct {
 }
 
 func (x *LimitChange) Reset() {
+	file_events_events_proto_init()
 	*x = LimitChange{}
 	mi := &file_events_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3524,6 +3605,7 @@ func (x *LimitChange) String() string {
 func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3578,6 +3660,7 @@ type LimitValue struct {
 }
 
 func (x *LimitValue) Reset() {
+	file_events_events_proto_init()
 	*x = LimitValue{}
 	mi := &file_events_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3591,6 +3674,7 @@ func (x *LimitValue) String() string {
 func (*LimitValue) ProtoMessage() {}
 
 func (x *LimitValue) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3638,6 +3722,7 @@ type TresCount struct {
 }
 
 func (x *TresCount) Reset() {
+	file_events_events_proto_init()
 	*x = TresCount{}
 	mi := &file_events_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3651,6 +3736,7 @@ func (x *TresCount) String() string {
 func (*TresCount) ProtoMessage() {}
 
 func (x *TresCount) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3781,6 +3867,7 @@ type JobSpec struct {
 }
 
 func (x *JobSpec) Reset() {
+	file_events_events_proto_init()
 	*x = JobSpec{}
 	mi := &file_events_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3794,6 +3881,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4424,6 +4512,7 @@ type Gres struct {
 }
 
 func (x *Gres) Reset() {
+	file_events_events_proto_init()
 	*x = Gres{}
 	mi := &file_events_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4437,6 +4526,7 @@ func (x *Gres) String() string {
 func (*Gres) ProtoMessage() {}
 
 func (x *Gres) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4492,6 +4582,7 @@ type ArraySpec struct {
 }
 
 func (x *ArraySpec) Reset() {
+	file_events_events_proto_init()
 	*x = ArraySpec{}
 	mi := &file_events_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4505,6 +4596,7 @@ func (x *ArraySpec) String() string {
 func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4554,6 +4646,7 @@ type Dependency struct {
 }
 
 func (x *Dependency) Reset() {
+	file_events_events_proto_init()
 	*x = Dependency{}
 	mi := &file_events_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4567,6 +4660,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4629,6 +4723,7 @@ type WarnSignal struct {
 }
 
 func (x *WarnSignal) Reset() {
+	file_events_events_proto_init()
 	*x = WarnSignal{}
 	mi := &file_events_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4642,6 +4737,7 @@ func (x *WarnSignal) String() string {
 func (*WarnSignal) ProtoMessage() {}
 
 func (x *WarnSignal) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4696,6 +4792,7 @@ type Rlimit struct {
 }
 
 func (x *Rlimit) Reset() {
+	file_events_events_proto_init()
 	*x = Rlimit{}
 	mi := &file_events_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4709,6 +4806,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4758,6 +4856,7 @@ type SchedMessage struct {
 }
 
 func (x *SchedMessage) Reset() {
+	file_events_events_proto_init()
 	*x = SchedMessage{}
 	mi := &file_events_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4771,6 +4870,7 @@ func (x *SchedMessage) String() string {
 func (*SchedMessage) ProtoMessage() {}
 
 func (x *SchedMessage) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4843,6 +4943,7 @@ type Term struct {
 }
 
 func (x *Term) Reset() {
+	file_events_events_proto_init()
 	*x = Term{}
 	mi := &file_events_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4856,6 +4957,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4941,6 +5043,7 @@ type Cycle struct {
 }
 
 func (x *Cycle) Reset() {
+	file_events_events_proto_init()
 	*x = Cycle{}
 	mi := &file_events_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -4954,6 +5057,7 @@ func (x *Cycle) String() string {
 func (*Cycle) ProtoMessage() {}
 
 func (x *Cycle) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5057,6 +5161,7 @@ type Observed struct {
 }
 
 func (x *Observed) Reset() {
+	file_events_events_proto_init()
 	*x = Observed{}
 	mi := &file_events_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5070,6 +5175,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5132,6 +5238,7 @@ type Fact struct {
 }
 
 func (x *Fact) Reset() {
+	file_events_events_proto_init()
 	*x = Fact{}
 	mi := &file_events_events_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5145,6 +5252,7 @@ func (x *Fact) String() string {
 func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5511,6 +5619,7 @@ type IntentRef struct {
 }
 
 func (x *IntentRef) Reset() {
+	file_events_events_proto_init()
 	*x = IntentRef{}
 	mi := &file_events_events_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5524,6 +5633,7 @@ func (x *IntentRef) String() string {
 func (*IntentRef) ProtoMessage() {}
 
 func (x *IntentRef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5569,6 +5679,7 @@ type Admitted struct {
 }
 
 func (x *Admitted) Reset() {
+	file_events_events_proto_init()
 	*x = Admitted{}
 	mi := &file_events_events_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5582,6 +5693,7 @@ func (x *Admitted) String() string {
 func (*Admitted) ProtoMessage() {}
 
 func (x *Admitted) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5659,6 +5771,7 @@ type Owner struct {
 }
 
 func (x *Owner) Reset() {
+	file_events_events_proto_init()
 	*x = Owner{}
 	mi := &file_events_events_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5672,6 +5785,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5736,6 +5850,7 @@ type Judged struct {
 }
 
 func (x *Judged) Reset() {
+	file_events_events_proto_init()
 	*x = Judged{}
 	mi := &file_events_events_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5749,6 +5864,7 @@ func (x *Judged) String() string {
 func (*Judged) ProtoMessage() {}
 
 func (x *Judged) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5811,6 +5927,7 @@ type Verdict struct {
 }
 
 func (x *Verdict) Reset() {
+	file_events_events_proto_init()
 	*x = Verdict{}
 	mi := &file_events_events_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5824,6 +5941,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5877,6 +5995,7 @@ type Allocation struct {
 }
 
 func (x *Allocation) Reset() {
+	file_events_events_proto_init()
 	*x = Allocation{}
 	mi := &file_events_events_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5890,6 +6009,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5927,6 +6047,7 @@ type NodeShare struct {
 }
 
 func (x *NodeShare) Reset() {
+	file_events_events_proto_init()
 	*x = NodeShare{}
 	mi := &file_events_events_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -5940,6 +6061,7 @@ func (x *NodeShare) String() string {
 func (*NodeShare) ProtoMessage() {}
 
 func (x *NodeShare) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6015,6 +6137,7 @@ type GresShare struct {
 }
 
 func (x *GresShare) Reset() {
+	file_events_events_proto_init()
 	*x = GresShare{}
 	mi := &file_events_events_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6028,6 +6151,7 @@ func (x *GresShare) String() string {
 func (*GresShare) ProtoMessage() {}
 
 func (x *GresShare) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6081,6 +6205,7 @@ type Placed struct {
 }
 
 func (x *Placed) Reset() {
+	file_events_events_proto_init()
 	*x = Placed{}
 	mi := &file_events_events_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6094,6 +6219,7 @@ func (x *Placed) String() string {
 func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6182,6 +6308,7 @@ type PlacedTogether struct {
 }
 
 func (x *PlacedTogether) Reset() {
+	file_events_events_proto_init()
 	*x = PlacedTogether{}
 	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6195,6 +6322,7 @@ func (x *PlacedTogether) String() string {
 func (*PlacedTogether) ProtoMessage() {}
 
 func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6236,6 +6364,7 @@ type Stopping struct {
 }
 
 func (x *Stopping) Reset() {
+	file_events_events_proto_init()
 	*x = Stopping{}
 	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6249,6 +6378,7 @@ func (x *Stopping) String() string {
 func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6352,6 +6482,7 @@ type Ended struct {
 }
 
 func (x *Ended) Reset() {
+	file_events_events_proto_init()
 	*x = Ended{}
 	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6365,6 +6496,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6459,6 +6591,7 @@ type Held struct {
 }
 
 func (x *Held) Reset() {
+	file_events_events_proto_init()
 	*x = Held{}
 	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6472,6 +6605,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6549,6 +6683,7 @@ type Released struct {
 }
 
 func (x *Released) Reset() {
+	file_events_events_proto_init()
 	*x = Released{}
 	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6562,6 +6697,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6624,6 +6760,7 @@ type Updated struct {
 }
 
 func (x *Updated) Reset() {
+	file_events_events_proto_init()
 	*x = Updated{}
 	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6637,6 +6774,7 @@ func (x *Updated) String() string {
 func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6689,6 +6827,7 @@ type Requeued struct {
 }
 
 func (x *Requeued) Reset() {
+	file_events_events_proto_init()
 	*x = Requeued{}
 	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6702,6 +6841,7 @@ func (x *Requeued) String() string {
 func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6789,6 +6929,7 @@ type Signalled struct {
 }
 
 func (x *Signalled) Reset() {
+	file_events_events_proto_init()
 	*x = Signalled{}
 	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6802,6 +6943,7 @@ func (x *Signalled) String() string {
 func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6884,6 +7026,7 @@ type Suspended struct {
 }
 
 func (x *Suspended) Reset() {
+	file_events_events_proto_init()
 	*x = Suspended{}
 	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6897,6 +7040,7 @@ func (x *Suspended) String() string {
 func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6944,6 +7088,7 @@ type Resumed struct {
 }
 
 func (x *Resumed) Reset() {
+	file_events_events_proto_init()
 	*x = Resumed{}
 	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6957,6 +7102,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7008,6 +7154,7 @@ type NodeChanged struct {
 }
 
 func (x *NodeChanged) Reset() {
+	file_events_events_proto_init()
 	*x = NodeChanged{}
 	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7021,6 +7168,7 @@ func (x *NodeChanged) String() string {
 func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7088,6 +7236,7 @@ type NodeLost struct {
 }
 
 func (x *NodeLost) Reset() {
+	file_events_events_proto_init()
 	*x = NodeLost{}
 	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7101,6 +7250,7 @@ func (x *NodeLost) String() string {
 func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7139,6 +7289,7 @@ type NodeReturned struct {
 }
 
 func (x *NodeReturned) Reset() {
+	file_events_events_proto_init()
 	*x = NodeReturned{}
 	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7152,6 +7303,7 @@ func (x *NodeReturned) String() string {
 func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7184,6 +7336,7 @@ type Configured struct {
 }
 
 func (x *Configured) Reset() {
+	file_events_events_proto_init()
 	*x = Configured{}
 	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7197,6 +7350,7 @@ func (x *Configured) String() string {
 func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7239,6 +7393,7 @@ type Administered struct {
 }
 
 func (x *Administered) Reset() {
+	file_events_events_proto_init()
 	*x = Administered{}
 	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7252,6 +7407,7 @@ func (x *Administered) String() string {
 func (*Administered) ProtoMessage() {}
 
 func (x *Administered) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7307,6 +7463,7 @@ type PartitionChanged struct {
 }
 
 func (x *PartitionChanged) Reset() {
+	file_events_events_proto_init()
 	*x = PartitionChanged{}
 	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7320,6 +7477,7 @@ func (x *PartitionChanged) String() string {
 func (*PartitionChanged) ProtoMessage() {}
 
 func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7369,6 +7527,7 @@ type Notified struct {
 }
 
 func (x *Notified) Reset() {
+	file_events_events_proto_init()
 	*x = Notified{}
 	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7382,6 +7541,7 @@ func (x *Notified) String() string {
 func (*Notified) ProtoMessage() {}
 
 func (x *Notified) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7439,6 +7599,7 @@ type StepLimited struct {
 }
 
 func (x *StepLimited) Reset() {
+	file_events_events_proto_init()
 	*x = StepLimited{}
 	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7452,6 +7613,7 @@ func (x *StepLimited) String() string {
 func (*StepLimited) ProtoMessage() {}
 
 func (x *StepLimited) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7513,6 +7675,7 @@ type ConfigSet struct {
 }
 
 func (x *ConfigSet) Reset() {
+	file_events_events_proto_init()
 	*x = ConfigSet{}
 	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7526,6 +7689,7 @@ func (x *ConfigSet) String() string {
 func (*ConfigSet) ProtoMessage() {}
 
 func (x *ConfigSet) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7568,6 +7732,7 @@ type NodeMessage struct {
 }
 
 func (x *NodeMessage) Reset() {
+	file_events_events_proto_init()
 	*x = NodeMessage{}
 	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7581,6 +7746,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7646,6 +7812,7 @@ type NodeFact struct {
 }
 
 func (x *NodeFact) Reset() {
+	file_events_events_proto_init()
 	*x = NodeFact{}
 	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7659,6 +7826,7 @@ func (x *NodeFact) String() string {
 func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7757,6 +7925,7 @@ type NodeUp struct {
 }
 
 func (x *NodeUp) Reset() {
+	file_events_events_proto_init()
 	*x = NodeUp{}
 	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7770,6 +7939,7 @@ func (x *NodeUp) String() string {
 func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7824,6 +7994,7 @@ type RunRef struct {
 }
 
 func (x *RunRef) Reset() {
+	file_events_events_proto_init()
 	*x = RunRef{}
 	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7837,6 +8008,7 @@ func (x *RunRef) String() string {
 func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7896,6 +8068,7 @@ type Inventory struct {
 }
 
 func (x *Inventory) Reset() {
+	file_events_events_proto_init()
 	*x = Inventory{}
 	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7909,6 +8082,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8042,6 +8216,7 @@ type Beat struct {
 }
 
 func (x *Beat) Reset() {
+	file_events_events_proto_init()
 	*x = Beat{}
 	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8055,6 +8230,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8113,6 +8289,7 @@ type Device struct {
 }
 
 func (x *Device) Reset() {
+	file_events_events_proto_init()
 	*x = Device{}
 	mi := &file_events_events_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8126,6 +8303,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8206,6 +8384,7 @@ type StepStarted struct {
 }
 
 func (x *StepStarted) Reset() {
+	file_events_events_proto_init()
 	*x = StepStarted{}
 	mi := &file_events_events_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8219,6 +8398,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8292,6 +8472,7 @@ type StepPart struct {
 }
 
 func (x *StepPart) Reset() {
+	file_events_events_proto_init()
 	*x = StepPart{}
 	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8305,6 +8486,7 @@ func (x *StepPart) String() string {
 func (*StepPart) ProtoMessage() {}
 
 func (x *StepPart) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8438,6 +8620,7 @@ type StepExited struct {
 }
 
 func (x *StepExited) Reset() {
+	file_events_events_proto_init()
 	*x = StepExited{}
 	mi := &file_events_events_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8451,6 +8634,7 @@ func (x *StepExited) String() string {
 func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8572,6 +8756,7 @@ type Usage struct {
 }
 
 func (x *Usage) Reset() {
+	file_events_events_proto_init()
 	*x = Usage{}
 	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8585,6 +8770,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8702,6 +8888,7 @@ type DeviceAiling struct {
 }
 
 func (x *DeviceAiling) Reset() {
+	file_events_events_proto_init()
 	*x = DeviceAiling{}
 	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8715,6 +8902,7 @@ func (x *DeviceAiling) String() string {
 func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8762,6 +8950,7 @@ type ShareMessage struct {
 }
 
 func (x *ShareMessage) Reset() {
+	file_events_events_proto_init()
 	*x = ShareMessage{}
 	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8775,6 +8964,7 @@ func (x *ShareMessage) String() string {
 func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8822,6 +9012,7 @@ type ShareFactor struct {
 }
 
 func (x *ShareFactor) Reset() {
+	file_events_events_proto_init()
 	*x = ShareFactor{}
 	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8835,6 +9026,7 @@ func (x *ShareFactor) String() string {
 func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8882,6 +9074,7 @@ type UsageSample struct {
 }
 
 func (x *UsageSample) Reset() {
+	file_events_events_proto_init()
 	*x = UsageSample{}
 	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8895,6 +9088,7 @@ func (x *UsageSample) String() string {
 func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8944,6 +9138,7 @@ type StepUsage struct {
 }
 
 func (x *StepUsage) Reset() {
+	file_events_events_proto_init()
 	*x = StepUsage{}
 	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8957,6 +9152,7 @@ func (x *StepUsage) String() string {
 func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9065,6 +9261,7 @@ type Config struct {
 }
 
 func (x *Config) Reset() {
+	file_events_events_proto_init()
 	*x = Config{}
 	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9078,6 +9275,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9453,6 +9651,7 @@ type LicenseDef struct {
 }
 
 func (x *LicenseDef) Reset() {
+	file_events_events_proto_init()
 	*x = LicenseDef{}
 	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9466,6 +9665,7 @@ func (x *LicenseDef) String() string {
 func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9505,6 +9705,7 @@ type Setting struct {
 }
 
 func (x *Setting) Reset() {
+	file_events_events_proto_init()
 	*x = Setting{}
 	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9518,6 +9719,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9564,6 +9766,7 @@ type CgroupConf struct {
 }
 
 func (x *CgroupConf) Reset() {
+	file_events_events_proto_init()
 	*x = CgroupConf{}
 	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9577,6 +9780,7 @@ func (x *CgroupConf) String() string {
 func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9683,6 +9887,7 @@ type NodeDef struct {
 }
 
 func (x *NodeDef) Reset() {
+	file_events_events_proto_init()
 	*x = NodeDef{}
 	mi := &file_events_events_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9696,6 +9901,7 @@ func (x *NodeDef) String() string {
 func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9865,6 +10071,7 @@ type GresDef struct {
 }
 
 func (x *GresDef) Reset() {
+	file_events_events_proto_init()
 	*x = GresDef{}
 	mi := &file_events_events_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9878,6 +10085,7 @@ func (x *GresDef) String() string {
 func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9977,6 +10185,7 @@ type PartitionDef struct {
 }
 
 func (x *PartitionDef) Reset() {
+	file_events_events_proto_init()
 	*x = PartitionDef{}
 	mi := &file_events_events_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -9990,6 +10199,7 @@ func (x *PartitionDef) String() string {
 func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -11736,8 +11946,12 @@ var file_events_events_proto_depIdxs = []int32{
 	0,   // [0:123] is the sub-list for field type_name
 }
 
-func init() { file_events_events_proto_init() }
+var file_events_events_proto_once sync.Once
+
 func file_events_events_proto_init() {
+	file_events_events_proto_once.Do(file_events_events_proto_build)
+}
+func file_events_events_proto_build() {
 	if File_events_events_proto != nil {
 		return
 	}

@@ -58,10 +58,12 @@ func (x Fulfilment) String() string {
 }
 
 func (Fulfilment) Descriptor() protoreflect.EnumDescriptor {
+	file_projections_state_proto_init()
 	return file_projections_state_proto_enumTypes[0].Descriptor()
 }
 
 func (Fulfilment) Type() protoreflect.EnumType {
+	file_projections_state_proto_init()
 	return &file_projections_state_proto_enumTypes[0]
 }
 
@@ -136,6 +138,7 @@ type Job struct {
 }
 
 func (x *Job) Reset() {
+	file_projections_state_proto_init()
 	*x = Job{}
 	mi := &file_projections_state_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -149,6 +152,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -550,6 +554,7 @@ type RunNode struct {
 }
 
 func (x *RunNode) Reset() {
+	file_projections_state_proto_init()
 	*x = RunNode{}
 	mi := &file_projections_state_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -563,6 +568,7 @@ func (x *RunNode) String() string {
 func (*RunNode) ProtoMessage() {}
 
 func (x *RunNode) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -647,6 +653,7 @@ type LiveStep struct {
 }
 
 func (x *LiveStep) Reset() {
+	file_projections_state_proto_init()
 	*x = LiveStep{}
 	mi := &file_projections_state_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -660,6 +667,7 @@ func (x *LiveStep) String() string {
 func (*LiveStep) ProtoMessage() {}
 
 func (x *LiveStep) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -769,6 +777,7 @@ type Stop struct {
 }
 
 func (x *Stop) Reset() {
+	file_projections_state_proto_init()
 	*x = Stop{}
 	mi := &file_projections_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -782,6 +791,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -873,6 +883,7 @@ type DependencyState struct {
 }
 
 func (x *DependencyState) Reset() {
+	file_projections_state_proto_init()
 	*x = DependencyState{}
 	mi := &file_projections_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -886,6 +897,7 @@ func (x *DependencyState) String() string {
 func (*DependencyState) ProtoMessage() {}
 
 func (x *DependencyState) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -951,6 +963,7 @@ type SignalOrder struct {
 }
 
 func (x *SignalOrder) Reset() {
+	file_projections_state_proto_init()
 	*x = SignalOrder{}
 	mi := &file_projections_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -964,6 +977,7 @@ func (x *SignalOrder) String() string {
 func (*SignalOrder) ProtoMessage() {}
 
 func (x *SignalOrder) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1047,6 +1061,7 @@ type Array struct {
 }
 
 func (x *Array) Reset() {
+	file_projections_state_proto_init()
 	*x = Array{}
 	mi := &file_projections_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1060,6 +1075,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1150,6 +1166,7 @@ type TaskJob struct {
 }
 
 func (x *TaskJob) Reset() {
+	file_projections_state_proto_init()
 	*x = TaskJob{}
 	mi := &file_projections_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1163,6 +1180,7 @@ func (x *TaskJob) String() string {
 func (*TaskJob) ProtoMessage() {}
 
 func (x *TaskJob) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1252,6 +1270,7 @@ type Node struct {
 }
 
 func (x *Node) Reset() {
+	file_projections_state_proto_init()
 	*x = Node{}
 	mi := &file_projections_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1265,6 +1284,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1558,6 +1578,7 @@ type NodeGres struct {
 }
 
 func (x *NodeGres) Reset() {
+	file_projections_state_proto_init()
 	*x = NodeGres{}
 	mi := &file_projections_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1571,6 +1592,7 @@ func (x *NodeGres) String() string {
 func (*NodeGres) ProtoMessage() {}
 
 func (x *NodeGres) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1629,6 +1651,7 @@ type Account struct {
 }
 
 func (x *Account) Reset() {
+	file_projections_state_proto_init()
 	*x = Account{}
 	mi := &file_projections_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1642,6 +1665,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1720,6 +1744,7 @@ type User struct {
 }
 
 func (x *User) Reset() {
+	file_projections_state_proto_init()
 	*x = User{}
 	mi := &file_projections_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1733,6 +1758,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1801,6 +1827,7 @@ type UserDefault struct {
 }
 
 func (x *UserDefault) Reset() {
+	file_projections_state_proto_init()
 	*x = UserDefault{}
 	mi := &file_projections_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1814,6 +1841,7 @@ func (x *UserDefault) String() string {
 func (*UserDefault) ProtoMessage() {}
 
 func (x *UserDefault) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1874,6 +1902,7 @@ type Association struct {
 }
 
 func (x *Association) Reset() {
+	file_projections_state_proto_init()
 	*x = Association{}
 	mi := &file_projections_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1887,6 +1916,7 @@ func (x *Association) String() string {
 func (*Association) ProtoMessage() {}
 
 func (x *Association) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2032,6 +2062,7 @@ type Qos struct {
 }
 
 func (x *Qos) Reset() {
+	file_projections_state_proto_init()
 	*x = Qos{}
 	mi := &file_projections_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2045,6 +2076,7 @@ func (x *Qos) String() string {
 func (*Qos) ProtoMessage() {}
 
 func (x *Qos) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2144,6 +2176,7 @@ type Wckey struct {
 }
 
 func (x *Wckey) Reset() {
+	file_projections_state_proto_init()
 	*x = Wckey{}
 	mi := &file_projections_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2157,6 +2190,7 @@ func (x *Wckey) String() string {
 func (*Wckey) ProtoMessage() {}
 
 func (x *Wckey) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2227,6 +2261,7 @@ type ClusterName struct {
 }
 
 func (x *ClusterName) Reset() {
+	file_projections_state_proto_init()
 	*x = ClusterName{}
 	mi := &file_projections_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2240,6 +2275,7 @@ func (x *ClusterName) String() string {
 func (*ClusterName) ProtoMessage() {}
 
 func (x *ClusterName) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2305,6 +2341,7 @@ type Transaction struct {
 }
 
 func (x *Transaction) Reset() {
+	file_projections_state_proto_init()
 	*x = Transaction{}
 	mi := &file_projections_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2318,6 +2355,7 @@ func (x *Transaction) String() string {
 func (*Transaction) ProtoMessage() {}
 
 func (x *Transaction) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2393,6 +2431,7 @@ type PolicyState struct {
 }
 
 func (x *PolicyState) Reset() {
+	file_projections_state_proto_init()
 	*x = PolicyState{}
 	mi := &file_projections_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2406,6 +2445,7 @@ func (x *PolicyState) String() string {
 func (*PolicyState) ProtoMessage() {}
 
 func (x *PolicyState) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2506,6 +2546,7 @@ type InboxItem struct {
 }
 
 func (x *InboxItem) Reset() {
+	file_projections_state_proto_init()
 	*x = InboxItem{}
 	mi := &file_projections_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2519,6 +2560,7 @@ func (x *InboxItem) String() string {
 func (*InboxItem) ProtoMessage() {}
 
 func (x *InboxItem) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2593,6 +2635,7 @@ type IntentVerdict struct {
 }
 
 func (x *IntentVerdict) Reset() {
+	file_projections_state_proto_init()
 	*x = IntentVerdict{}
 	mi := &file_projections_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2606,6 +2649,7 @@ func (x *IntentVerdict) String() string {
 func (*IntentVerdict) ProtoMessage() {}
 
 func (x *IntentVerdict) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2697,6 +2741,7 @@ type TermState struct {
 }
 
 func (x *TermState) Reset() {
+	file_projections_state_proto_init()
 	*x = TermState{}
 	mi := &file_projections_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2710,6 +2755,7 @@ func (x *TermState) String() string {
 func (*TermState) ProtoMessage() {}
 
 func (x *TermState) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2819,6 +2865,7 @@ type FinishedRef struct {
 }
 
 func (x *FinishedRef) Reset() {
+	file_projections_state_proto_init()
 	*x = FinishedRef{}
 	mi := &file_projections_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2832,6 +2879,7 @@ func (x *FinishedRef) String() string {
 func (*FinishedRef) ProtoMessage() {}
 
 func (x *FinishedRef) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2874,6 +2922,7 @@ type NonceRef struct {
 }
 
 func (x *NonceRef) Reset() {
+	file_projections_state_proto_init()
 	*x = NonceRef{}
 	mi := &file_projections_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2887,6 +2936,7 @@ func (x *NonceRef) String() string {
 func (*NonceRef) ProtoMessage() {}
 
 func (x *NonceRef) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2966,6 +3016,7 @@ type Snapshot struct {
 }
 
 func (x *Snapshot) Reset() {
+	file_projections_state_proto_init()
 	*x = Snapshot{}
 	mi := &file_projections_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2979,6 +3030,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3145,6 +3197,7 @@ type VoidCount struct {
 }
 
 func (x *VoidCount) Reset() {
+	file_projections_state_proto_init()
 	*x = VoidCount{}
 	mi := &file_projections_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3158,6 +3211,7 @@ func (x *VoidCount) String() string {
 func (*VoidCount) ProtoMessage() {}
 
 func (x *VoidCount) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3685,8 +3739,13 @@ var file_projections_state_proto_depIdxs = []int32{
 	0,  // [0:52] is the sub-list for field type_name
 }
 
-func init() { file_projections_state_proto_init() }
+var file_projections_state_proto_once sync.Once
+
 func file_projections_state_proto_init() {
+	file_projections_state_proto_once.Do(file_projections_state_proto_build)
+}
+func file_projections_state_proto_build() {
+	(*events.JobSpec)(nil).ProtoReflect()
 	if File_projections_state_proto != nil {
 		return
 	}

@@ -72,10 +72,12 @@ func (x PolicyPart) String() string {
 }
 
 func (PolicyPart) Descriptor() protoreflect.EnumDescriptor {
+	file_projections_view_proto_init()
 	return file_projections_view_proto_enumTypes[0].Descriptor()
 }
 
 func (PolicyPart) Type() protoreflect.EnumType {
+	file_projections_view_proto_init()
 	return &file_projections_view_proto_enumTypes[0]
 }
 
@@ -111,6 +113,7 @@ type Ask struct {
 }
 
 func (x *Ask) Reset() {
+	file_projections_view_proto_init()
 	*x = Ask{}
 	mi := &file_projections_view_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -124,6 +127,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -354,6 +358,7 @@ type Answer struct {
 }
 
 func (x *Answer) Reset() {
+	file_projections_view_proto_init()
 	*x = Answer{}
 	mi := &file_projections_view_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -367,6 +372,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -590,6 +596,7 @@ type AskTest struct {
 }
 
 func (x *AskTest) Reset() {
+	file_projections_view_proto_init()
 	*x = AskTest{}
 	mi := &file_projections_view_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -603,6 +610,7 @@ func (x *AskTest) String() string {
 func (*AskTest) ProtoMessage() {}
 
 func (x *AskTest) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -647,6 +655,7 @@ type AnswerTest struct {
 }
 
 func (x *AnswerTest) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerTest{}
 	mi := &file_projections_view_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -660,6 +669,7 @@ func (x *AnswerTest) String() string {
 func (*AnswerTest) ProtoMessage() {}
 
 func (x *AnswerTest) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -744,6 +754,7 @@ type AskJobs struct {
 }
 
 func (x *AskJobs) Reset() {
+	file_projections_view_proto_init()
 	*x = AskJobs{}
 	mi := &file_projections_view_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -757,6 +768,7 @@ func (x *AskJobs) String() string {
 func (*AskJobs) ProtoMessage() {}
 
 func (x *AskJobs) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -859,6 +871,7 @@ type AnswerJobs struct {
 }
 
 func (x *AnswerJobs) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerJobs{}
 	mi := &file_projections_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -872,6 +885,7 @@ func (x *AnswerJobs) String() string {
 func (*AnswerJobs) ProtoMessage() {}
 
 func (x *AnswerJobs) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -915,6 +929,7 @@ type JobView struct {
 }
 
 func (x *JobView) Reset() {
+	file_projections_view_proto_init()
 	*x = JobView{}
 	mi := &file_projections_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -928,6 +943,7 @@ func (x *JobView) String() string {
 func (*JobView) ProtoMessage() {}
 
 func (x *JobView) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -994,6 +1010,7 @@ type Outcome struct {
 }
 
 func (x *Outcome) Reset() {
+	file_projections_view_proto_init()
 	*x = Outcome{}
 	mi := &file_projections_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1007,6 +1024,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1083,6 +1101,7 @@ type Blocker struct {
 }
 
 func (x *Blocker) Reset() {
+	file_projections_view_proto_init()
 	*x = Blocker{}
 	mi := &file_projections_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1096,6 +1115,7 @@ func (x *Blocker) String() string {
 func (*Blocker) ProtoMessage() {}
 
 func (x *Blocker) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1152,6 +1172,7 @@ type Outcomes struct {
 }
 
 func (x *Outcomes) Reset() {
+	file_projections_view_proto_init()
 	*x = Outcomes{}
 	mi := &file_projections_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1165,6 +1186,7 @@ func (x *Outcomes) String() string {
 func (*Outcomes) ProtoMessage() {}
 
 func (x *Outcomes) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1224,6 +1246,7 @@ type AskNodes struct {
 }
 
 func (x *AskNodes) Reset() {
+	file_projections_view_proto_init()
 	*x = AskNodes{}
 	mi := &file_projections_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1237,6 +1260,7 @@ func (x *AskNodes) String() string {
 func (*AskNodes) ProtoMessage() {}
 
 func (x *AskNodes) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1273,6 +1297,7 @@ type AnswerNodes struct {
 }
 
 func (x *AnswerNodes) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerNodes{}
 	mi := &file_projections_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1286,6 +1311,7 @@ func (x *AnswerNodes) String() string {
 func (*AnswerNodes) ProtoMessage() {}
 
 func (x *AnswerNodes) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1355,6 +1381,7 @@ type NodeNow struct {
 }
 
 func (x *NodeNow) Reset() {
+	file_projections_view_proto_init()
 	*x = NodeNow{}
 	mi := &file_projections_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1368,6 +1395,7 @@ func (x *NodeNow) String() string {
 func (*NodeNow) ProtoMessage() {}
 
 func (x *NodeNow) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1419,6 +1447,7 @@ type AskConfig struct {
 }
 
 func (x *AskConfig) Reset() {
+	file_projections_view_proto_init()
 	*x = AskConfig{}
 	mi := &file_projections_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1432,6 +1461,7 @@ func (x *AskConfig) String() string {
 func (*AskConfig) ProtoMessage() {}
 
 func (x *AskConfig) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1461,6 +1491,7 @@ type AnswerConfig struct {
 }
 
 func (x *AnswerConfig) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerConfig{}
 	mi := &file_projections_view_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1474,6 +1505,7 @@ func (x *AnswerConfig) String() string {
 func (*AnswerConfig) ProtoMessage() {}
 
 func (x *AnswerConfig) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1542,6 +1574,7 @@ type AskVerdicts struct {
 }
 
 func (x *AskVerdicts) Reset() {
+	file_projections_view_proto_init()
 	*x = AskVerdicts{}
 	mi := &file_projections_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1555,6 +1588,7 @@ func (x *AskVerdicts) String() string {
 func (*AskVerdicts) ProtoMessage() {}
 
 func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1602,6 +1636,7 @@ type AnswerVerdicts struct {
 }
 
 func (x *AnswerVerdicts) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerVerdicts{}
 	mi := &file_projections_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1615,6 +1650,7 @@ func (x *AnswerVerdicts) String() string {
 func (*AnswerVerdicts) ProtoMessage() {}
 
 func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1662,6 +1698,7 @@ type AskNode struct {
 }
 
 func (x *AskNode) Reset() {
+	file_projections_view_proto_init()
 	*x = AskNode{}
 	mi := &file_projections_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1675,6 +1712,7 @@ func (x *AskNode) String() string {
 func (*AskNode) ProtoMessage() {}
 
 func (x *AskNode) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1717,6 +1755,7 @@ type AnswerNode struct {
 }
 
 func (x *AnswerNode) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerNode{}
 	mi := &file_projections_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1730,6 +1769,7 @@ func (x *AnswerNode) String() string {
 func (*AnswerNode) ProtoMessage() {}
 
 func (x *AnswerNode) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1792,6 +1832,7 @@ type NodeRun struct {
 }
 
 func (x *NodeRun) Reset() {
+	file_projections_view_proto_init()
 	*x = NodeRun{}
 	mi := &file_projections_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1805,6 +1846,7 @@ func (x *NodeRun) String() string {
 func (*NodeRun) ProtoMessage() {}
 
 func (x *NodeRun) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1850,6 +1892,7 @@ type AskStatus struct {
 }
 
 func (x *AskStatus) Reset() {
+	file_projections_view_proto_init()
 	*x = AskStatus{}
 	mi := &file_projections_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1863,6 +1906,7 @@ func (x *AskStatus) String() string {
 func (*AskStatus) ProtoMessage() {}
 
 func (x *AskStatus) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1908,6 +1952,7 @@ type AnswerStatus struct {
 }
 
 func (x *AnswerStatus) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerStatus{}
 	mi := &file_projections_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1921,6 +1966,7 @@ func (x *AnswerStatus) String() string {
 func (*AnswerStatus) ProtoMessage() {}
 
 func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2053,6 +2099,7 @@ type AskWhy struct {
 }
 
 func (x *AskWhy) Reset() {
+	file_projections_view_proto_init()
 	*x = AskWhy{}
 	mi := &file_projections_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2066,6 +2113,7 @@ func (x *AskWhy) String() string {
 func (*AskWhy) ProtoMessage() {}
 
 func (x *AskWhy) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2121,6 +2169,7 @@ type AnswerWhy struct {
 }
 
 func (x *AnswerWhy) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerWhy{}
 	mi := &file_projections_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2134,6 +2183,7 @@ func (x *AnswerWhy) String() string {
 func (*AnswerWhy) ProtoMessage() {}
 
 func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2189,6 +2239,7 @@ type Explanation struct {
 }
 
 func (x *Explanation) Reset() {
+	file_projections_view_proto_init()
 	*x = Explanation{}
 	mi := &file_projections_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2202,6 +2253,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2248,6 +2300,7 @@ type PartitionStanding struct {
 }
 
 func (x *PartitionStanding) Reset() {
+	file_projections_view_proto_init()
 	*x = PartitionStanding{}
 	mi := &file_projections_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2261,6 +2314,7 @@ func (x *PartitionStanding) String() string {
 func (*PartitionStanding) ProtoMessage() {}
 
 func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2303,6 +2357,7 @@ type NodeStanding struct {
 }
 
 func (x *NodeStanding) Reset() {
+	file_projections_view_proto_init()
 	*x = NodeStanding{}
 	mi := &file_projections_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2316,6 +2371,7 @@ func (x *NodeStanding) String() string {
 func (*NodeStanding) ProtoMessage() {}
 
 func (x *NodeStanding) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2376,6 +2432,7 @@ type Remedy struct {
 }
 
 func (x *Remedy) Reset() {
+	file_projections_view_proto_init()
 	*x = Remedy{}
 	mi := &file_projections_view_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2389,6 +2446,7 @@ func (x *Remedy) String() string {
 func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2430,6 +2488,7 @@ type AskWait struct {
 }
 
 func (x *AskWait) Reset() {
+	file_projections_view_proto_init()
 	*x = AskWait{}
 	mi := &file_projections_view_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2443,6 +2502,7 @@ func (x *AskWait) String() string {
 func (*AskWait) ProtoMessage() {}
 
 func (x *AskWait) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2492,6 +2552,7 @@ type AnswerWait struct {
 }
 
 func (x *AnswerWait) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerWait{}
 	mi := &file_projections_view_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2505,6 +2566,7 @@ func (x *AnswerWait) String() string {
 func (*AnswerWait) ProtoMessage() {}
 
 func (x *AnswerWait) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2566,6 +2628,7 @@ type AskPolicy struct {
 }
 
 func (x *AskPolicy) Reset() {
+	file_projections_view_proto_init()
 	*x = AskPolicy{}
 	mi := &file_projections_view_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2579,6 +2642,7 @@ func (x *AskPolicy) String() string {
 func (*AskPolicy) ProtoMessage() {}
 
 func (x *AskPolicy) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2619,6 +2683,7 @@ type AnswerPolicy struct {
 }
 
 func (x *AnswerPolicy) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerPolicy{}
 	mi := &file_projections_view_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2632,6 +2697,7 @@ func (x *AnswerPolicy) String() string {
 func (*AnswerPolicy) ProtoMessage() {}
 
 func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2678,6 +2744,7 @@ type AskStats struct {
 }
 
 func (x *AskStats) Reset() {
+	file_projections_view_proto_init()
 	*x = AskStats{}
 	mi := &file_projections_view_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2691,6 +2758,7 @@ func (x *AskStats) String() string {
 func (*AskStats) ProtoMessage() {}
 
 func (x *AskStats) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2735,6 +2803,7 @@ type AnswerStats struct {
 }
 
 func (x *AnswerStats) Reset() {
+	file_projections_view_proto_init()
 	*x = AnswerStats{}
 	mi := &file_projections_view_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2748,6 +2817,7 @@ func (x *AnswerStats) String() string {
 func (*AnswerStats) ProtoMessage() {}
 
 func (x *AnswerStats) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2879,6 +2949,7 @@ type Passes struct {
 }
 
 func (x *Passes) Reset() {
+	file_projections_view_proto_init()
 	*x = Passes{}
 	mi := &file_projections_view_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2892,6 +2963,7 @@ func (x *Passes) String() string {
 func (*Passes) ProtoMessage() {}
 
 func (x *Passes) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3366,8 +3438,13 @@ var file_projections_view_proto_depIdxs = []int32{
 	0,  // [0:63] is the sub-list for field type_name
 }
 
-func init() { file_projections_view_proto_init() }
+var file_projections_view_proto_once sync.Once
+
 func file_projections_view_proto_init() {
+	file_projections_view_proto_once.Do(file_projections_view_proto_build)
+}
+func file_projections_view_proto_build() {
+	(*events.Author)(nil).ProtoReflect()
 	if File_projections_view_proto != nil {
 		return
 	}

@@ -1,10 +1,29 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 )
+
+// The light client begins quickly: none of the schemas is registered before somebody asks for a description (events/lazy.pl, which
+// is part of `task generate`).
+func TestNothingRegisteredAtStart(t *testing.T) {
+	files, err := exec.Command("git", "-C", "../..", "ls-files", "*.pb.go").Output()
+	if err != nil {
+		t.Skip("not in a git checkout")
+	}
+	for name := range strings.Lines(string(files)) {
+		text, err := os.ReadFile("../../" + strings.TrimSpace(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc init()") {
+			t.Errorf("%s registers its messages as the program starts: run `task generate`", strings.TrimSpace(name))
+		}
+	}
+}
 
 // The light client is light: what it must not be linked with is not among its dependencies.
 func TestDependencies(t *testing.T) {

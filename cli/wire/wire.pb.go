@@ -47,6 +47,7 @@ type Request struct {
 }
 
 func (x *Request) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Request{}
 	mi := &file_cli_wire_wire_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -60,6 +61,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -228,6 +230,7 @@ type Response struct {
 }
 
 func (x *Response) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Response{}
 	mi := &file_cli_wire_wire_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -241,6 +244,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -413,6 +417,7 @@ type Submit struct {
 }
 
 func (x *Submit) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Submit{}
 	mi := &file_cli_wire_wire_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -426,6 +431,7 @@ func (x *Submit) String() string {
 func (*Submit) ProtoMessage() {}
 
 func (x *Submit) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -478,6 +484,7 @@ type Job struct {
 }
 
 func (x *Job) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Job{}
 	mi := &file_cli_wire_wire_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -491,6 +498,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -524,6 +532,7 @@ type Component struct {
 }
 
 func (x *Component) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Component{}
 	mi := &file_cli_wire_wire_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -537,6 +546,7 @@ func (x *Component) String() string {
 func (*Component) ProtoMessage() {}
 
 func (x *Component) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -585,6 +595,7 @@ type Control struct {
 }
 
 func (x *Control) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Control{}
 	mi := &file_cli_wire_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -598,6 +609,7 @@ func (x *Control) String() string {
 func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -643,6 +655,7 @@ type Verdicts struct {
 }
 
 func (x *Verdicts) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Verdicts{}
 	mi := &file_cli_wire_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -656,6 +669,7 @@ func (x *Verdicts) String() string {
 func (*Verdicts) ProtoMessage() {}
 
 func (x *Verdicts) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -694,6 +708,7 @@ type Verdict struct {
 }
 
 func (x *Verdict) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Verdict{}
 	mi := &file_cli_wire_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -707,6 +722,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -786,6 +802,7 @@ type Hello struct {
 }
 
 func (x *Hello) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Hello{}
 	mi := &file_cli_wire_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -799,6 +816,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -829,6 +847,7 @@ type Welcome struct {
 }
 
 func (x *Welcome) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Welcome{}
 	mi := &file_cli_wire_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -842,6 +861,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -916,6 +936,7 @@ type Stats struct {
 }
 
 func (x *Stats) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Stats{}
 	mi := &file_cli_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -929,6 +950,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -966,6 +988,7 @@ type Counted struct {
 }
 
 func (x *Counted) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Counted{}
 	mi := &file_cli_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -979,6 +1002,7 @@ func (x *Counted) String() string {
 func (*Counted) ProtoMessage() {}
 
 func (x *Counted) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1056,6 +1080,7 @@ type Calls struct {
 }
 
 func (x *Calls) Reset() {
+	file_cli_wire_wire_proto_init()
 	*x = Calls{}
 	mi := &file_cli_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1069,6 +1094,7 @@ func (x *Calls) String() string {
 func (*Calls) ProtoMessage() {}
 
 func (x *Calls) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
 	mi := &file_cli_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1276,8 +1302,16 @@ var file_cli_wire_wire_proto_depIdxs = []int32{
 	0,  // [0:25] is the sub-list for field type_name
 }
 
-func init() { file_cli_wire_wire_proto_init() }
+var file_cli_wire_wire_proto_once sync.Once
+
 func file_cli_wire_wire_proto_init() {
+	file_cli_wire_wire_proto_once.Do(file_cli_wire_wire_proto_build)
+}
+func file_cli_wire_wire_proto_build() {
+	(*projections.Ask)(nil).ProtoReflect()
+	(*rows.Ask)(nil).ProtoReflect()
+	(*events.BlobRef)(nil).ProtoReflect()
+	(*tasks.Create)(nil).ProtoReflect()
 	if File_cli_wire_wire_proto != nil {
 		return
 	}

@@ -67,10 +67,12 @@ func (x Which) String() string {
 }
 
 func (Which) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_supervisor_wire_proto_init()
 	return file_executor_supervisor_wire_proto_enumTypes[0].Descriptor()
 }
 
 func (Which) Type() protoreflect.EnumType {
+	file_executor_supervisor_wire_proto_init()
 	return &file_executor_supervisor_wire_proto_enumTypes[0]
 }
 
@@ -129,10 +131,12 @@ func (x Cause) String() string {
 }
 
 func (Cause) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_supervisor_wire_proto_init()
 	return file_executor_supervisor_wire_proto_enumTypes[1].Descriptor()
 }
 
 func (Cause) Type() protoreflect.EnumType {
+	file_executor_supervisor_wire_proto_init()
 	return &file_executor_supervisor_wire_proto_enumTypes[1]
 }
 
@@ -209,10 +213,12 @@ func (x Failure) String() string {
 }
 
 func (Failure) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_supervisor_wire_proto_init()
 	return file_executor_supervisor_wire_proto_enumTypes[2].Descriptor()
 }
 
 func (Failure) Type() protoreflect.EnumType {
+	file_executor_supervisor_wire_proto_init()
 	return &file_executor_supervisor_wire_proto_enumTypes[2]
 }
 
@@ -265,10 +271,12 @@ func (x End) String() string {
 }
 
 func (End) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_supervisor_wire_proto_init()
 	return file_executor_supervisor_wire_proto_enumTypes[3].Descriptor()
 }
 
 func (End) Type() protoreflect.EnumType {
+	file_executor_supervisor_wire_proto_init()
 	return &file_executor_supervisor_wire_proto_enumTypes[3]
 }
 
@@ -314,10 +322,12 @@ func (x StopMode) String() string {
 }
 
 func (StopMode) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_supervisor_wire_proto_init()
 	return file_executor_supervisor_wire_proto_enumTypes[4].Descriptor()
 }
 
 func (StopMode) Type() protoreflect.EnumType {
+	file_executor_supervisor_wire_proto_init()
 	return &file_executor_supervisor_wire_proto_enumTypes[4]
 }
 
@@ -341,6 +351,7 @@ type Key struct {
 }
 
 func (x *Key) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Key{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -354,6 +365,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -401,6 +413,7 @@ type Rlimit struct {
 }
 
 func (x *Rlimit) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Rlimit{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -414,6 +427,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -461,6 +475,7 @@ type Stream struct {
 }
 
 func (x *Stream) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Stream{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -474,6 +489,7 @@ func (x *Stream) String() string {
 func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -520,6 +536,7 @@ type Cage struct {
 }
 
 func (x *Cage) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Cage{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -533,6 +550,7 @@ func (x *Cage) String() string {
 func (*Cage) ProtoMessage() {}
 
 func (x *Cage) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -616,6 +634,7 @@ type Warn struct {
 }
 
 func (x *Warn) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Warn{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -629,6 +648,7 @@ func (x *Warn) String() string {
 func (*Warn) ProtoMessage() {}
 
 func (x *Warn) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -694,6 +714,7 @@ type Launch struct {
 }
 
 func (x *Launch) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Launch{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -707,6 +728,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -888,6 +910,7 @@ type Usage struct {
 }
 
 func (x *Usage) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Usage{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -901,6 +924,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1006,6 +1030,7 @@ type Started struct {
 }
 
 func (x *Started) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Started{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1019,6 +1044,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1093,6 +1119,7 @@ type Exited struct {
 }
 
 func (x *Exited) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Exited{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1106,6 +1133,7 @@ func (x *Exited) String() string {
 func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1244,6 +1272,7 @@ type Sample struct {
 }
 
 func (x *Sample) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Sample{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1257,6 +1286,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1307,6 +1337,7 @@ type Running struct {
 }
 
 func (x *Running) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Running{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1320,6 +1351,7 @@ func (x *Running) String() string {
 func (*Running) ProtoMessage() {}
 
 func (x *Running) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1392,6 +1424,7 @@ type Request struct {
 }
 
 func (x *Request) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Request{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1405,6 +1438,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1604,6 +1638,7 @@ type Signal struct {
 }
 
 func (x *Signal) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Signal{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1617,6 +1652,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1692,6 +1728,7 @@ type Suspend struct {
 }
 
 func (x *Suspend) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Suspend{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1705,6 +1742,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1755,6 +1793,7 @@ type Terminate struct {
 }
 
 func (x *Terminate) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Terminate{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1768,6 +1807,7 @@ func (x *Terminate) String() string {
 func (*Terminate) ProtoMessage() {}
 
 func (x *Terminate) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1831,6 +1871,7 @@ type SetLimit struct {
 }
 
 func (x *SetLimit) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = SetLimit{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1844,6 +1885,7 @@ func (x *SetLimit) String() string {
 func (*SetLimit) ProtoMessage() {}
 
 func (x *SetLimit) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1895,6 +1937,7 @@ type List struct {
 }
 
 func (x *List) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = List{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1908,6 +1951,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1932,6 +1976,7 @@ type Watch struct {
 }
 
 func (x *Watch) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Watch{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1945,6 +1990,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1969,6 +2015,7 @@ type Acknowledge struct {
 }
 
 func (x *Acknowledge) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Acknowledge{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1982,6 +2029,7 @@ func (x *Acknowledge) String() string {
 func (*Acknowledge) ProtoMessage() {}
 
 func (x *Acknowledge) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2013,6 +2061,7 @@ type Upgrade struct {
 }
 
 func (x *Upgrade) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Upgrade{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2026,6 +2075,7 @@ func (x *Upgrade) String() string {
 func (*Upgrade) ProtoMessage() {}
 
 func (x *Upgrade) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2057,6 +2107,7 @@ type Stop struct {
 }
 
 func (x *Stop) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Stop{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2070,6 +2121,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2112,6 +2164,7 @@ type Reply struct {
 }
 
 func (x *Reply) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Reply{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2125,6 +2178,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2281,6 +2335,7 @@ type Launched struct {
 }
 
 func (x *Launched) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Launched{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2294,6 +2349,7 @@ func (x *Launched) String() string {
 func (*Launched) ProtoMessage() {}
 
 func (x *Launched) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2344,6 +2400,7 @@ type Listed struct {
 }
 
 func (x *Listed) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Listed{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2357,6 +2414,7 @@ func (x *Listed) String() string {
 func (*Listed) ProtoMessage() {}
 
 func (x *Listed) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2422,6 +2480,7 @@ type Caught struct {
 }
 
 func (x *Caught) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Caught{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2435,6 +2494,7 @@ func (x *Caught) String() string {
 func (*Caught) ProtoMessage() {}
 
 func (x *Caught) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2459,6 +2519,7 @@ type Done struct {
 }
 
 func (x *Done) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Done{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2472,6 +2533,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2512,6 +2574,7 @@ type Record struct {
 }
 
 func (x *Record) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Record{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2525,6 +2588,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2652,6 +2716,7 @@ type Header struct {
 }
 
 func (x *Header) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Header{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2665,6 +2730,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2712,6 +2778,7 @@ type Launching struct {
 }
 
 func (x *Launching) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Launching{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2725,6 +2792,7 @@ func (x *Launching) String() string {
 func (*Launching) ProtoMessage() {}
 
 func (x *Launching) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2825,6 +2893,7 @@ type Birth struct {
 }
 
 func (x *Birth) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Birth{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2838,6 +2907,7 @@ func (x *Birth) String() string {
 func (*Birth) ProtoMessage() {}
 
 func (x *Birth) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2920,6 +2990,7 @@ type Deadline struct {
 }
 
 func (x *Deadline) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Deadline{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2933,6 +3004,7 @@ func (x *Deadline) String() string {
 func (*Deadline) ProtoMessage() {}
 
 func (x *Deadline) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3022,6 +3094,7 @@ type Tombstone struct {
 }
 
 func (x *Tombstone) Reset() {
+	file_executor_supervisor_wire_proto_init()
 	*x = Tombstone{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3035,6 +3108,7 @@ func (x *Tombstone) String() string {
 func (*Tombstone) ProtoMessage() {}
 
 func (x *Tombstone) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3459,8 +3533,12 @@ var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	0,  // [0:56] is the sub-list for field type_name
 }
 
-func init() { file_executor_supervisor_wire_proto_init() }
+var file_executor_supervisor_wire_proto_once sync.Once
+
 func file_executor_supervisor_wire_proto_init() {
+	file_executor_supervisor_wire_proto_once.Do(file_executor_supervisor_wire_proto_build)
+}
+func file_executor_supervisor_wire_proto_build() {
 	if File_executor_supervisor_wire_proto != nil {
 		return
 	}

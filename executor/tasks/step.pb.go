@@ -93,10 +93,12 @@ func (x Refusal) String() string {
 }
 
 func (Refusal) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_tasks_step_proto_init()
 	return file_executor_tasks_step_proto_enumTypes[0].Descriptor()
 }
 
 func (Refusal) Type() protoreflect.EnumType {
+	file_executor_tasks_step_proto_init()
 	return &file_executor_tasks_step_proto_enumTypes[0]
 }
 
@@ -145,10 +147,12 @@ func (x Spread) String() string {
 }
 
 func (Spread) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_tasks_step_proto_init()
 	return file_executor_tasks_step_proto_enumTypes[1].Descriptor()
 }
 
 func (Spread) Type() protoreflect.EnumType {
+	file_executor_tasks_step_proto_init()
 	return &file_executor_tasks_step_proto_enumTypes[1]
 }
 
@@ -200,10 +204,12 @@ func (x Way) String() string {
 }
 
 func (Way) Descriptor() protoreflect.EnumDescriptor {
+	file_executor_tasks_step_proto_init()
 	return file_executor_tasks_step_proto_enumTypes[2].Descriptor()
 }
 
 func (Way) Type() protoreflect.EnumType {
+	file_executor_tasks_step_proto_init()
 	return &file_executor_tasks_step_proto_enumTypes[2]
 }
 
@@ -232,6 +238,7 @@ type Question struct {
 }
 
 func (x *Question) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Question{}
 	mi := &file_executor_tasks_step_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -245,6 +252,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -358,6 +366,7 @@ type Reply struct {
 }
 
 func (x *Reply) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Reply{}
 	mi := &file_executor_tasks_step_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -371,6 +380,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -429,6 +439,7 @@ type Create struct {
 }
 
 func (x *Create) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Create{}
 	mi := &file_executor_tasks_step_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -442,6 +453,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -545,6 +557,7 @@ type Want struct {
 }
 
 func (x *Want) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Want{}
 	mi := &file_executor_tasks_step_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -558,6 +571,7 @@ func (x *Want) String() string {
 func (*Want) ProtoMessage() {}
 
 func (x *Want) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -798,6 +812,7 @@ type Launcher struct {
 }
 
 func (x *Launcher) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Launcher{}
 	mi := &file_executor_tasks_step_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -811,6 +826,7 @@ func (x *Launcher) String() string {
 func (*Launcher) ProtoMessage() {}
 
 func (x *Launcher) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -882,6 +898,7 @@ type Created struct {
 }
 
 func (x *Created) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Created{}
 	mi := &file_executor_tasks_step_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -895,6 +912,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -970,6 +988,7 @@ type Part struct {
 }
 
 func (x *Part) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Part{}
 	mi := &file_executor_tasks_step_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -983,6 +1002,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1076,6 +1096,7 @@ type Launch struct {
 }
 
 func (x *Launch) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Launch{}
 	mi := &file_executor_tasks_step_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1089,6 +1110,7 @@ func (x *Launch) String() string {
 func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1164,6 +1186,7 @@ type Ended struct {
 }
 
 func (x *Ended) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Ended{}
 	mi := &file_executor_tasks_step_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1177,6 +1200,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1223,6 +1247,7 @@ type Which struct {
 }
 
 func (x *Which) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Which{}
 	mi := &file_executor_tasks_step_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1236,6 +1261,7 @@ func (x *Which) String() string {
 func (*Which) ProtoMessage() {}
 
 func (x *Which) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1276,6 +1302,7 @@ type End struct {
 }
 
 func (x *End) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = End{}
 	mi := &file_executor_tasks_step_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1289,6 +1316,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1336,6 +1364,7 @@ type Steps struct {
 }
 
 func (x *Steps) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Steps{}
 	mi := &file_executor_tasks_step_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1349,6 +1378,7 @@ func (x *Steps) String() string {
 func (*Steps) ProtoMessage() {}
 
 func (x *Steps) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1391,6 +1421,7 @@ type Live struct {
 }
 
 func (x *Live) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Live{}
 	mi := &file_executor_tasks_step_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1404,6 +1435,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1473,6 +1505,7 @@ type Order struct {
 }
 
 func (x *Order) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Order{}
 	mi := &file_executor_tasks_step_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1486,6 +1519,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1580,6 +1614,7 @@ type Affinity struct {
 }
 
 func (x *Affinity) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Affinity{}
 	mi := &file_executor_tasks_step_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1593,6 +1628,7 @@ func (x *Affinity) String() string {
 func (*Affinity) ProtoMessage() {}
 
 func (x *Affinity) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1624,6 +1660,7 @@ type TaskEnviron struct {
 }
 
 func (x *TaskEnviron) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = TaskEnviron{}
 	mi := &file_executor_tasks_step_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1637,6 +1674,7 @@ func (x *TaskEnviron) String() string {
 func (*TaskEnviron) ProtoMessage() {}
 
 func (x *TaskEnviron) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1682,6 +1720,7 @@ type Begin struct {
 }
 
 func (x *Begin) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Begin{}
 	mi := &file_executor_tasks_step_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1695,6 +1734,7 @@ func (x *Begin) String() string {
 func (*Begin) ProtoMessage() {}
 
 func (x *Begin) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1818,6 +1858,7 @@ type Program struct {
 }
 
 func (x *Program) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Program{}
 	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1831,6 +1872,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1873,6 +1915,7 @@ type Stream struct {
 }
 
 func (x *Stream) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Stream{}
 	mi := &file_executor_tasks_step_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1886,6 +1929,7 @@ func (x *Stream) String() string {
 func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1944,6 +1988,7 @@ type Told struct {
 }
 
 func (x *Told) Reset() {
+	file_executor_tasks_step_proto_init()
 	*x = Told{}
 	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1957,6 +2002,7 @@ func (x *Told) String() string {
 func (*Told) ProtoMessage() {}
 
 func (x *Told) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2286,8 +2332,13 @@ var file_executor_tasks_step_proto_depIdxs = []int32{
 	0,  // [0:27] is the sub-list for field type_name
 }
 
-func init() { file_executor_tasks_step_proto_init() }
+var file_executor_tasks_step_proto_once sync.Once
+
 func file_executor_tasks_step_proto_init() {
+	file_executor_tasks_step_proto_once.Do(file_executor_tasks_step_proto_build)
+}
+func file_executor_tasks_step_proto_build() {
+	(*events.Gres)(nil).ProtoReflect()
 	if File_executor_tasks_step_proto != nil {
 		return
 	}

@@ -114,6 +114,7 @@ type JobRow struct {
 }
 
 func (x *JobRow) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = JobRow{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -127,6 +128,7 @@ func (x *JobRow) String() string {
 func (*JobRow) ProtoMessage() {}
 
 func (x *JobRow) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -667,6 +669,7 @@ type Tres struct {
 }
 
 func (x *Tres) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Tres{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -680,6 +683,7 @@ func (x *Tres) String() string {
 func (*Tres) ProtoMessage() {}
 
 func (x *Tres) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -741,6 +745,7 @@ type GresCount struct {
 }
 
 func (x *GresCount) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = GresCount{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -754,6 +759,7 @@ func (x *GresCount) String() string {
 func (*GresCount) ProtoMessage() {}
 
 func (x *GresCount) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -834,6 +840,7 @@ type StepRow struct {
 }
 
 func (x *StepRow) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = StepRow{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -847,6 +854,7 @@ func (x *StepRow) String() string {
 func (*StepRow) ProtoMessage() {}
 
 func (x *StepRow) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1119,6 +1127,7 @@ type Peak struct {
 }
 
 func (x *Peak) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Peak{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1132,6 +1141,7 @@ func (x *Peak) String() string {
 func (*Peak) ProtoMessage() {}
 
 func (x *Peak) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1180,6 +1190,7 @@ type StepNode struct {
 }
 
 func (x *StepNode) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = StepNode{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1193,6 +1204,7 @@ func (x *StepNode) String() string {
 func (*StepNode) ProtoMessage() {}
 
 func (x *StepNode) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1248,6 +1260,7 @@ type AllocationRow struct {
 }
 
 func (x *AllocationRow) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = AllocationRow{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1261,6 +1274,7 @@ func (x *AllocationRow) String() string {
 func (*AllocationRow) ProtoMessage() {}
 
 func (x *AllocationRow) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1315,6 +1329,7 @@ type UsageRow struct {
 }
 
 func (x *UsageRow) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = UsageRow{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1328,6 +1343,7 @@ func (x *UsageRow) String() string {
 func (*UsageRow) ProtoMessage() {}
 
 func (x *UsageRow) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1426,6 +1442,7 @@ type NodeEventRow struct {
 }
 
 func (x *NodeEventRow) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = NodeEventRow{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1439,6 +1456,7 @@ func (x *NodeEventRow) String() string {
 func (*NodeEventRow) ProtoMessage() {}
 
 func (x *NodeEventRow) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1552,6 +1570,7 @@ type Ask struct {
 }
 
 func (x *Ask) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Ask{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1565,6 +1584,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1743,6 +1763,7 @@ type AskJobs struct {
 }
 
 func (x *AskJobs) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = AskJobs{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1756,6 +1777,7 @@ func (x *AskJobs) String() string {
 func (*AskJobs) ProtoMessage() {}
 
 func (x *AskJobs) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1990,6 +2012,7 @@ type Selection struct {
 }
 
 func (x *Selection) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Selection{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2003,6 +2026,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2084,6 +2108,7 @@ type AskStory struct {
 }
 
 func (x *AskStory) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = AskStory{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2097,6 +2122,7 @@ func (x *AskStory) String() string {
 func (*AskStory) ProtoMessage() {}
 
 func (x *AskStory) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2180,6 +2206,7 @@ type AskUsage struct {
 }
 
 func (x *AskUsage) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = AskUsage{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2193,6 +2220,7 @@ func (x *AskUsage) String() string {
 func (*AskUsage) ProtoMessage() {}
 
 func (x *AskUsage) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2247,6 +2275,7 @@ type AskNodeEvents struct {
 }
 
 func (x *AskNodeEvents) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = AskNodeEvents{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2260,6 +2289,7 @@ func (x *AskNodeEvents) String() string {
 func (*AskNodeEvents) ProtoMessage() {}
 
 func (x *AskNodeEvents) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2304,6 +2334,7 @@ type AskStatus struct {
 }
 
 func (x *AskStatus) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = AskStatus{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2317,6 +2348,7 @@ func (x *AskStatus) String() string {
 func (*AskStatus) ProtoMessage() {}
 
 func (x *AskStatus) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2350,6 +2382,7 @@ type Answer struct {
 }
 
 func (x *Answer) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Answer{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2363,6 +2396,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2460,6 +2494,7 @@ type Record struct {
 }
 
 func (x *Record) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Record{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2473,6 +2508,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2538,6 +2574,7 @@ type StoryLine struct {
 }
 
 func (x *StoryLine) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = StoryLine{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2551,6 +2588,7 @@ func (x *StoryLine) String() string {
 func (*StoryLine) ProtoMessage() {}
 
 func (x *StoryLine) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2671,6 +2709,7 @@ type Status struct {
 }
 
 func (x *Status) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Status{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2684,6 +2723,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2752,6 +2792,7 @@ type Meta struct {
 }
 
 func (x *Meta) Reset() {
+	file_ledger_rows_rows_proto_init()
 	*x = Meta{}
 	mi := &file_ledger_rows_rows_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2765,6 +2806,7 @@ func (x *Meta) String() string {
 func (*Meta) ProtoMessage() {}
 
 func (x *Meta) ProtoReflect() protoreflect.Message {
+	file_ledger_rows_rows_proto_init()
 	mi := &file_ledger_rows_rows_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -3200,8 +3242,13 @@ var file_ledger_rows_rows_proto_depIdxs = []int32{
 	0,  // [0:36] is the sub-list for field type_name
 }
 
-func init() { file_ledger_rows_rows_proto_init() }
+var file_ledger_rows_rows_proto_once sync.Once
+
 func file_ledger_rows_rows_proto_init() {
+	file_ledger_rows_rows_proto_once.Do(file_ledger_rows_rows_proto_build)
+}
+func file_ledger_rows_rows_proto_build() {
+	(*events.BlobRef)(nil).ProtoReflect()
 	if File_ledger_rows_rows_proto != nil {
 		return
 	}

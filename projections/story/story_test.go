@@ -93,6 +93,7 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_Administered{Administered: &events.Administered{Intent: ref, Policy: policy, By: "root"}}},
 		{Kind: &events.Fact_PartitionChanged{PartitionChanged: &events.PartitionChanged{Act: events.PartitionAct_PARTITION_CHANGE, Partition: &events.PartitionDef{Name: "debug"}}}},
 		{Kind: &events.Fact_Notified{Notified: &events.Notified{Job: 7, Run: 1, Text: "soon"}}},
+		{Kind: &events.Fact_StepLimited{StepLimited: &events.StepLimited{Job: 9, Run: 1, Step: 0, LimitS: 300}}},
 		{Kind: &events.Fact_ConfigSet{ConfigSet: &events.ConfigSet{Settings: []*events.Setting{{Key: "SlurmctldDebug", Value: "debug"}}}}},
 		{Kind: &events.Fact_Configured{Configured: &events.Configured{Config: &events.Config{Cluster: "hpc", Nodes: []*events.NodeDef{{}}, Partitions: []*events.PartitionDef{{}, {}}}}}},
 		{},
