@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"stint/events"
 	"stint/ledger/rows"
@@ -12,7 +13,7 @@ import (
 
 // Format is the version of the directory. Any other version is replaced by deleting the directory and replaying
 // the log: the tables are a function of EVENTS, so there is nothing to migrate.
-const Format = 3
+const Format = 4
 
 // The tables. The first byte of a key says which; integers are big endian so that keys sort as numbers do.
 //
@@ -218,8 +219,9 @@ func userKey(b []byte, user string, end int64, k recordKey) []byte {
 	return k.append(appendTime(userPrefix(b, user), end))
 }
 
-// nameHash is what index rows tell of a name, so that a search by name reads few records of other names (FNV-1a).
+// nameHash is what index rows tell of a name in any case, so that a search by name reads few records of other names (FNV-1a).
 func nameHash(name string) uint32 {
+	name = strings.ToLower(name)
 	h := uint32(2166136261)
 	for i := 0; i < len(name); i++ {
 		h = (h ^ uint32(name[i])) * 16777619

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -35,8 +36,8 @@ type query struct {
 	wckeys     map[string]bool
 	nodes      map[string]bool
 	states     map[events.JobState]bool
-	features   map[string]bool
 	reasons    map[events.Reason]bool
+	assocs     map[uint32]bool
 	selections map[uint32][]*rows.Selection // by the id that was named
 	whole      map[uint32]bool              // heterogeneous jobs of which all is wanted
 	sight      projections.Sight
@@ -53,11 +54,20 @@ func setOf[T comparable](list []T) map[T]bool {
 	return set
 }
 
+// folded is a set of names without their case.
+func folded(list []string) map[string]bool {
+	small := make([]string, len(list))
+	for i, s := range list {
+		small[i] = strings.ToLower(s)
+	}
+	return setOf(small)
+}
+
 func newQuery(a *rows.AskJobs) (*query, error) {
 	q := &query{
 		ask: a, users: setOf(a.Users), uids: setOf(a.Uids), groups: setOf(a.Groups), gids: setOf(a.Gids),
-		accounts: setOf(a.Accounts), partitions: setOf(a.Partitions), names: setOf(a.Names), qos: setOf(a.Qos),
-		wckeys: setOf(a.Wckeys), states: setOf(a.States), features: setOf(a.Constraints), reasons: setOf(a.Reasons),
+		accounts: folded(a.Accounts), partitions: folded(a.Partitions), names: folded(a.Names), qos: folded(a.Qos),
+		wckeys: setOf(a.Wckeys), states: setOf(a.States), reasons: setOf(a.Reasons), assocs: setOf(a.Associations),
 	}
 	if a.Nodes != "" {
 		names, err := hostlist.Expand(a.Nodes, hostlist.MaxHosts)
@@ -216,13 +226,14 @@ func (q *query) matches(k recordKey, r *rows.JobRow) bool {
 		q.users == nil && q.uids != nil && !q.uids[r.Uid],
 		q.groups != nil && !q.groups[r.Group] && !q.gids[r.Gid],
 		q.groups == nil && q.gids != nil && !q.gids[r.Gid],
-		q.accounts != nil && !q.accounts[r.Account],
-		q.partitions != nil && !q.partitions[r.Partition],
-		q.names != nil && !q.names[r.Name],
-		q.qos != nil && !q.qos[r.Qos],
+		q.accounts != nil && !q.accounts[strings.ToLower(r.Account)],
+		q.partitions != nil && !q.partitions[strings.ToLower(r.Partition)],
+		q.names != nil && !q.names[strings.ToLower(r.Name)],
+		q.qos != nil && !q.qos[strings.ToLower(r.Qos)],
 		q.wckeys != nil && !q.wckeys[r.Wckey],
-		q.features != nil && !q.features[r.Constraint],
-		q.reasons != nil && !q.reasons[r.Reason],
+		q.assocs != nil && !q.assocs[r.Association],
+		slices.ContainsFunc(a.Constraints, func(c string) bool { return !strings.Contains(r.Constraint, c) }),
+		q.reasons != nil && !q.reasons[rows.Waited(r)],
 		a.CompletedOnly && r.EndUs == 0:
 		return false
 	}
@@ -234,7 +245,7 @@ func (q *query) matches(k recordKey, r *rows.JobRow) bool {
 		have = r.Req
 	}
 	switch {
-	case a.MinNodes != 0 && have.GetNodes() < a.MinNodes, a.MaxNodes != 0 && have.GetNodes() > a.MaxNodes,
+	case a.MinNodes != 0 && r.Alloc.GetNodes() < a.MinNodes, a.MaxNodes != 0 && r.Alloc.GetNodes() > a.MaxNodes,
 		a.MinCpus != 0 && have.GetCpus() < uint64(a.MinCpus), a.MaxCpus != 0 && have.GetCpus() > uint64(a.MaxCpus),
 		a.MinLimitS != 0 && r.LimitS < a.MinLimitS, a.MaxLimitS != 0 && r.LimitS > a.MaxLimitS:
 		return false
@@ -263,8 +274,9 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		if left == 0 {
 			left = r.EndUs
 		}
-		// A job that left the queue is shown for having been in it only if it was there in the window.
-		if overlaps(r.SubmitUs, left) && (left == 0 || from != 0) {
+		// A job that left the queue is shown for having been in it only if it was there in the window; one that could not have started
+		// was not in it.
+		if r.EligibleUs != 0 && overlaps(r.EligibleUs, left) && (left == 0 || from != 0) {
 			return true
 		}
 	}
@@ -272,7 +284,7 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		return true
 	}
 	if r.EndUs == 0 {
-		return q.states[r.State] && overlaps(r.SubmitUs, 0)
+		return r.State != events.JobState_PENDING && q.states[r.State] && overlaps(r.SubmitUs, 0)
 	}
 	if r.Requeued && q.ask.Requeued || !r.Requeued && !r.Resized && q.states[r.State] {
 		return overlaps(r.EndUs, r.EndUs)
@@ -315,6 +327,9 @@ func (q *query) selection(k recordKey, r *rows.JobRow, f func(*rows.Selection) b
 			break
 		}
 		for _, s := range q.selections[id] {
+			if q.ask.LeaderOnly && r.HetId != 0 && !s.HasComponent && s.Job != r.Job {
+				continue
+			}
 			if s.HasTasks && !hasTask(r, s.Tasks) || s.HasComponent && !q.ask.WholeHet && (r.HetId == 0 || r.HetOffset != s.Component) {
 				continue
 			}
@@ -343,15 +358,18 @@ func (q *query) wantsJob(k recordKey, r *rows.JobRow) bool {
 	return q.selections == nil || q.selection(k, r, func(s *rows.Selection) bool { return !s.HasStep })
 }
 
-// truncate cuts times to the window.
+// truncate cuts times to the window. What has not ended ends with it, what never began begins at its own end.
 func (q *query) truncate(r *rows.JobRow, steps []*rows.StepRow) {
 	from, to := q.ask.StartUs, q.ask.EndUs
 	cut := func(start, end *int64) {
 		if *start != 0 && *start < from {
 			*start = from
 		}
-		if to != 0 && *end > to {
+		if to != 0 && (*end > to || *end == 0) {
 			*end = to
+		}
+		if *start == 0 {
+			*start = *end
 		}
 		if *end != 0 && *end < *start {
 			*end = *start

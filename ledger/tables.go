@@ -239,6 +239,7 @@ func (t *tables) step(r *record, id uint32) (*rows.StepRow, error) {
 	}
 	s := &rows.StepRow{Step: id, State: events.JobState_RUNNING, Name: events.StepName(id)}
 	r.steps = append(r.steps, step{s, true})
+	r.row.Steps++
 	return s, nil
 }
 
@@ -301,9 +302,10 @@ func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, s
 	return nil
 }
 
-// derive keeps the highest exit of the numbered steps.
+// derive keeps the highest exit code of the numbered steps, or that one of them ran out of memory. Other signals do not count.
 func derive(r *rows.JobRow, s *rows.StepRow) {
-	if s.ExitCode > r.DerivedCode || s.ExitCode == r.DerivedCode && s.ExitSignal > r.DerivedSignal {
-		r.DerivedCode, r.DerivedSignal = s.ExitCode, s.ExitSignal
+	r.DerivedCode = max(r.DerivedCode, s.ExitCode)
+	if s.State == events.JobState_OUT_OF_MEMORY {
+		r.DerivedSignal = oomSignal
 	}
 }

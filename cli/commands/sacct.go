@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/user"
+	"slices"
 	"strings"
 
 	"stint/cli/slurm"
@@ -37,6 +39,19 @@ func sacct(args []string, w *World) int {
 	if name := w.unknown(q.Ask.Users); name != "" {
 		return w.complain("sacct", errors.New("Invalid user id: "+name))
 	}
+	for _, uid := range q.Ask.Uids {
+		if w.Users.All && w.Users.Name(uid) == "" {
+			return w.complain("sacct", fmt.Errorf("Invalid user id: %d", uid))
+		}
+	}
+	for _, name := range q.Ask.Groups {
+		if _, err := user.LookupGroup(name); err != nil && w.Users.All {
+			return w.complain("sacct", errors.New("Invalid group id: "+name))
+		}
+	}
+	if bad := w.unknownQos(q.Ask.Qos); bad != nil {
+		return w.complain("sacct", bad)
+	}
 	context := &format.AccountContext{Context: w.context("", q.Unit == tres.Plain), Unit: q.Unit}
 	if q.Clusters != "" || q.JSON || columns.Has("Cluster") {
 		info, err := w.config("sacct")
@@ -57,6 +72,27 @@ func sacct(args []string, w *World) int {
 		return sacctJSON(q, w, context)
 	}
 	return sacctPrint(q, w, columns, context)
+}
+
+// unknownQos is an error about the first QoS that there never was. Where nobody can tell now none is wrong: the ledger answers all the same.
+func (w *World) unknownQos(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	a, err := w.ask("sacct", &projections.Ask{What: &projections.Ask_Policy{Policy: &projections.AskPolicy{Deleted: true}}})
+	if err != nil {
+		return nil
+	}
+	var known []string
+	for _, q := range a.GetPolicy().GetPolicy().GetQos() {
+		known = append(known, q.GetName())
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			return fmt.Errorf("there is no qos '%s'; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // sacctJSON prints the records for programs, part by part.

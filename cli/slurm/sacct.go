@@ -20,7 +20,7 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"allocations", 'X', None, T1, 0, 0, "", "allocations", "", "jobs only, not their steps"},
 	{"allusers", 'a', None, T1, 0, 0, "", "allusers", "", "jobs of all users"},
 	{"array", 0, None, T1, 2302, 0, "", "array", "", "one line for each task of an array that waits"},
-	{"associations", 'x', Required, T2, 0, 0, "", "", "", ""},
+	{"associations", 'x', Required, T2, 0, 0, "", "associations", "NUMBERS", "jobs of these associations"},
 	{"batch-script", 'B', None, T1, 0, 0, "", "batch-script", "", "the scripts of the jobs, as long as they are kept"},
 	{"brief", 'b', None, T1, 0, 0, "", "brief", "", "job id, state and exit code"},
 	{"clusters", 'M', Required, T1, 0, 0, "", "clusters", "NAMES", "ask these clusters"},
@@ -42,8 +42,8 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 	{"help", 'h', None, T1, 0, 0, "", "help", "", "show this help"},
 	{"helpformat", 'e', None, T1, 0, 0, "", "helpformat", "", "show the names of columns"},
 	{"help-fields", 0, None, T3, 0, 0, "", "helpformat", "", ""},
-	{"helpreason", 0, None, T3, 0, 0, "", "helpreason", "", "show the names of reasons"},
-	{"helpstate", 0, None, T3, 0, 0, "", "helpstate", "", "show the names of states"},
+	{"helpreason", 0, None, T3, 2302, 0, "", "helpreason", "", "show the names of reasons"},
+	{"helpstate", 0, None, T3, 2302, 0, "", "helpstate", "", "show the names of states"},
 	{"jobs", 'j', Required, T1, 0, 0, "", "jobs", "IDS", "these jobs, tasks or steps"},
 	{"json", 0, Optional, T1, 0, 0, "", "json", "v0.0.42", "as JSON, for programs"},
 	{"", 0, Optional, T1, 2505, 0, "SLURM_JSON", "json", "", ""},
@@ -98,6 +98,7 @@ type Sacct struct {
 	Parsable, Trailing   bool // fields separated by Delimiter; one at the end too
 	NoHeader, HelpFormat bool
 	starting, formatted  bool
+	release              Release
 	long, brief          bool
 	maxLimit             string
 }
@@ -142,6 +143,7 @@ var sacctEffects = map[string]func(*Sacct, Given) error{
 	"local":        doneHere[Sacct],
 	"allocations":  on(func(s *Sacct) *bool { return &s.Ask.Allocations }),
 	"allusers":     on(func(s *Sacct) *bool { return &s.AllUsers }),
+	"associations": (*Sacct).associations,
 	"brief":        on(func(s *Sacct) *bool { return &s.brief }),
 	"clusters":     word(func(s *Sacct) *string { return &s.Clusters }),
 	"constraints":  askList(func(a *rows.AskJobs) *[]string { return &a.Constraints }),
@@ -209,8 +211,11 @@ var sacctEffects = map[string]func(*Sacct, Given) error{
 }
 
 func countRange(g Given) (least, most uint32, err error) {
+	if strings.Trim(g.Value, "0") == "" && g.Value != "" {
+		return 0, 0, nil // any
+	}
 	l, m, err := ParseNodeCount(g.Value)
-	if err != nil {
+	if err != nil || strings.HasPrefix(g.Value, "-") {
 		return 0, 0, refusal("%s: %s is not a number or a range such as 2-4", g.Option.Spelled(), clip(g.Value))
 	}
 	return l, m, nil
@@ -243,7 +248,34 @@ next:
 	return nil
 }
 
+func (s *Sacct) associations(g Given) error {
+	list, err := splitList(g)
+	for _, w := range list {
+		n, err := strconv.ParseUint(w, 10, 32)
+		if err != nil {
+			return refusal("%s is not the number of an association; `sacctmgr show assoc format=id` shows them", clip(w))
+		}
+		s.Ask.Associations = append(s.Ask.Associations, uint32(n))
+	}
+	return err
+}
+
+// uncounted are states that are passed through and that accounting does not keep.
+var uncounted = map[string]bool{"CG": true, "CF": true, "ST": true, "SE": true, "RH": true, "SI": true, "SO": true, "RD": true, "RF": true,
+	"COMPLETING": true, "CONFIGURING": true, "STOPPED": true, "SPECIAL_EXIT": true, "REQUEUE_HOLD": true, "SIGNALING": true, "STAGE_OUT": true, "RESV_DEL_HOLD": true, "REQUEUE_FED": true}
+
 func (s *Sacct) state(g Given) error {
+	if g.Value == "" {
+		return nil
+	}
+	for _, w := range strings.Split(g.Value, ",") {
+		switch w = strings.ToUpper(strings.TrimSpace(w)); {
+		case uncounted[w]:
+			return refusal("job state %s is not supported / accounted: jobs pass through it", clip(w))
+		case w == "ALL" && s.release < 2302:
+			return refusal("unrecognized job state value %s; leave --state out for jobs in any state", clip(w))
+		}
+	}
 	st, err := ParseStates(g.Value)
 	if err != nil {
 		return err
@@ -271,9 +303,9 @@ func (s *Sacct) jobs(g Given) error {
 func wholeHet(s *Sacct, g Given) error {
 	switch strings.ToLower(g.Value) {
 	case "", "yes":
-		s.Ask.WholeHet = true
+		s.Ask.WholeHet, s.Ask.LeaderOnly = true, false
 	case "no":
-		s.Ask.WholeHet = false
+		s.Ask.WholeHet, s.Ask.LeaderOnly = false, true
 	default:
 		return refusal("--whole-hetjob=%s: it is yes or no", clip(g.Value))
 	}
@@ -324,7 +356,7 @@ func latest(a, b time.Time) time.Time {
 
 // ReadSacct reads a call of sacct. The error is a *Failure.
 func ReadSacct(in Input) (*Sacct, error) {
-	s := &Sacct{Ask: &rows.AskJobs{}, Delimiter: "|"}
+	s := &Sacct{Ask: &rows.AskJobs{}, Delimiter: "|", release: in.Release}
 	rest, print, err := readOptions(&SacctTable, in, s, sacctEffects)
 	switch {
 	case err != nil:
@@ -337,13 +369,23 @@ func ReadSacct(in Input) (*Sacct, error) {
 	if err := s.window(in); err != nil {
 		return nil, err
 	}
-	switch {
-	case s.Format != "":
-	case s.long:
-		s.Format = longSacctFormat
-	case s.brief:
-		s.Format = briefSacctFormat
-	default:
+	if (s.BatchScript || s.EnvVars) && len(s.Ask.Jobs) == 0 {
+		return nil, refusal("scripts and environments are shown of jobs that are named: add --jobs=IDS")
+	}
+	if s.BatchScript && s.EnvVars {
+		return nil, refusal("--batch-script and --env-vars are mutually exclusive: ask for one after the other")
+	}
+	// Columns that are given come first, then those of -b, then those of -l; the variable counts only where none of them is.
+	if !s.formatted && (s.brief || s.long) {
+		s.Format = ""
+	}
+	if s.brief {
+		s.Format += "," + briefSacctFormat
+	}
+	if s.long {
+		s.Format += "," + longSacctFormat
+	}
+	if s.Format = strings.Trim(s.Format, ","); s.Format == "" {
 		s.Format = DefaultSacctFormat
 	}
 	if s.maxLimit != "" {
@@ -401,6 +443,9 @@ func (s *Sacct) window(in Input) error {
 	// With states and -S but no -E, it looks at that moment only: the end is the beginning.
 	if (len(s.Ask.States) > 0 || s.Ask.Requeued) && s.starting && end.IsZero() {
 		end = start
+	}
+	if end.IsZero() && s.starting && start.After(in.Now) && len(s.Ask.States) == 0 {
+		return refusal("the beginning of the time asked for (%s) lies in the future, and no --endtime is given", start.Format("2006-01-02T15:04:05"))
 	}
 	if !end.IsZero() && end.Before(start) {
 		return refusal("the end of the time asked for lies before its beginning (%s)", start.Format("2006-01-02T15:04:05"))

@@ -108,7 +108,7 @@ func zombieStatus(pid int, startTicks uint64) (syscall.WaitStatus, bool) {
 	return syscall.WaitStatus(p.exitCode), true
 }
 
-// readIO reads what a process has read from and written to storage; zeros where that is not told.
+// readIO reads what a process has read and written, of files and all else, as Slurm counts it; zeros where that is not told.
 func readIO(pid int) (read, written uint64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/io")
 	if err != nil {
@@ -118,9 +118,9 @@ func readIO(pid int) (read, written uint64) {
 		k, v, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		n, _ := strconv.ParseUint(v, 10, 64)
 		switch k {
-		case "read_bytes":
+		case "rchar":
 			read = n
-		case "write_bytes":
+		case "wchar":
 			written = n
 		}
 	}

@@ -36,6 +36,15 @@ func LabelCut(r *JobRow, limit int) string {
 	return number(r.Job)
 }
 
+// Waited is why a job waited, as accounting tells it: that it was held is not kept.
+func Waited(r *JobRow) events.Reason {
+	switch r.GetWaitReason() {
+	case events.Reason_JOB_HELD_USER, events.Reason_JOB_HELD_ADMIN, events.Reason_JOB_REQUEUED_HELD:
+		return events.Reason_NONE
+	}
+	return r.GetWaitReason()
+}
+
 // RawLabel is a record's raw job id.
 func RawLabel(r *JobRow) string { return number(r.Job) }
 

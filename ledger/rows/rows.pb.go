@@ -108,6 +108,7 @@ type JobRow struct {
 	Allocation       *events.Allocation     `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"`                                             // of a run on few nodes; that of others has a row of its own
 	Association      uint32                 `protobuf:"varint,70,opt,name=association,proto3" json:"association,omitempty"`                                          // id of the association it belonged to when it was submitted, 0: none
 	QosId            uint32                 `protobuf:"varint,71,opt,name=qos_id,json=qosId,proto3" json:"qos_id,omitempty"`                                         // 0: it had none
+	Steps            uint32                 `protobuf:"varint,73,opt,name=steps,proto3" json:"steps,omitempty"`                                                      // how many it has had so far
 	Rest             bool                   `protobuf:"varint,72,opt,name=rest,proto3" json:"rest,omitempty"`                                                        // of an array, what is left after tasks of it have left the queue
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -645,6 +646,13 @@ func (x *JobRow) GetAssociation() uint32 {
 func (x *JobRow) GetQosId() uint32 {
 	if x != nil {
 		return x.QosId
+	}
+	return 0
+}
+
+func (x *JobRow) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
 	}
 	return 0
 }
@@ -1724,9 +1732,11 @@ func (*Ask_Status) isAsk_What() {}
 
 // AskJobs: which records. Empty fields do not restrict.
 //
-// The window: with end_us 0 it has no end. Without states a record is in it if it was eligible (or, if it never was,
-// submitted) before its end and had not ended before its beginning. With states, PENDING counts from
-// eligible to start, RUNNING and SUSPENDED from start to end, and the others at their end.
+// Names of accounts, partitions, jobs and QoS match in any case. Of constraints each has to be part of what the job asked for.
+//
+// The window: with end_us 0 it has no end. Without states a record is in it if it was eligible before its end and had not ended
+// before its beginning. With states, PENDING counts from eligible to start, RUNNING and SUSPENDED from start to end, and the
+// others at their end.
 type AskJobs struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Jobs           []*Selection           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -1758,6 +1768,8 @@ type AskJobs struct {
 	WithAllocation bool                   `protobuf:"varint,27,opt,name=with_allocation,json=withAllocation,proto3" json:"with_allocation,omitempty"`
 	CompletedOnly  bool                   `protobuf:"varint,28,opt,name=completed_only,json=completedOnly,proto3" json:"completed_only,omitempty"` // -c: records that have ended
 	WholeHet       bool                   `protobuf:"varint,29,opt,name=whole_het,json=wholeHet,proto3" json:"whole_het,omitempty"`                // naming a component of a heterogeneous job means all of it
+	LeaderOnly     bool                   `protobuf:"varint,30,opt,name=leader_only,json=leaderOnly,proto3" json:"leader_only,omitempty"`          // naming a heterogeneous job means its first component
+	Associations   []uint32               `protobuf:"varint,31,rep,packed,name=associations,proto3" json:"associations,omitempty"`                 // by number
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1995,6 +2007,20 @@ func (x *AskJobs) GetWholeHet() bool {
 		return x.WholeHet
 	}
 	return false
+}
+
+func (x *AskJobs) GetLeaderOnly() bool {
+	if x != nil {
+		return x.LeaderOnly
+	}
+	return false
+}
+
+func (x *AskJobs) GetAssociations() []uint32 {
+	if x != nil {
+		return x.Associations
+	}
+	return nil
 }
 
 // Selection: a job, some tasks of an array, a component of a het job, or one step of it.
@@ -2841,7 +2867,7 @@ var File_ledger_rows_rows_proto protoreflect.FileDescriptor
 
 const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xde\x11\n" +
+	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xf4\x11\n" +
 	"\x06JobRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
@@ -2933,7 +2959,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"allocation\x18D \x01(\v2\x18.stint.events.AllocationR\n" +
 	"allocation\x12 \n" +
 	"\vassociation\x18F \x01(\rR\vassociation\x12\x15\n" +
-	"\x06qos_id\x18G \x01(\rR\x05qosId\x12\x12\n" +
+	"\x06qos_id\x18G \x01(\rR\x05qosId\x12\x14\n" +
+	"\x05steps\x18I \x01(\rR\x05steps\x12\x12\n" +
 	"\x04rest\x18H \x01(\bR\x04rest\"\x90\x01\n" +
 	"\x04Tres\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\x04R\x04cpus\x12\x17\n" +
@@ -3047,7 +3074,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\x04user\x18\n" +
 	" \x01(\tR\x04userB\x06\n" +
 	"\x04whatB\x06\n" +
-	"\x04_uid\"\xe9\x06\n" +
+	"\x04_uid\"\xae\a\n" +
 	"\aAskJobs\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.stint.ledger.SelectionR\x04jobs\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
@@ -3082,7 +3109,10 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\areasons\x18\x1a \x03(\x0e2\x14.stint.events.ReasonR\areasons\x12'\n" +
 	"\x0fwith_allocation\x18\x1b \x01(\bR\x0ewithAllocation\x12%\n" +
 	"\x0ecompleted_only\x18\x1c \x01(\bR\rcompletedOnly\x12\x1b\n" +
-	"\twhole_het\x18\x1d \x01(\bR\bwholeHet\"\xc2\x01\n" +
+	"\twhole_het\x18\x1d \x01(\bR\bwholeHet\x12\x1f\n" +
+	"\vleader_only\x18\x1e \x01(\bR\n" +
+	"leaderOnly\x12\"\n" +
+	"\fassociations\x18\x1f \x03(\rR\fassociations\"\xc2\x01\n" +
 	"\tSelection\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +

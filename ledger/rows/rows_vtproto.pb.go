@@ -94,6 +94,7 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.WaitReason = m.WaitReason
 	r.Association = m.Association
 	r.QosId = m.QosId
+	r.Steps = m.Steps
 	r.Rest = m.Rest
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -447,6 +448,7 @@ func (m *AskJobs) CloneVT() *AskJobs {
 	r.WithAllocation = m.WithAllocation
 	r.CompletedOnly = m.CompletedOnly
 	r.WholeHet = m.WholeHet
+	r.LeaderOnly = m.LeaderOnly
 	if rhs := m.Jobs; rhs != nil {
 		tmpContainer := make([]*Selection, len(rhs))
 		for k, v := range rhs {
@@ -513,6 +515,11 @@ func (m *AskJobs) CloneVT() *AskJobs {
 		tmpContainer := make([]events.Reason, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Reasons = tmpContainer
+	}
+	if rhs := m.Associations; rhs != nil {
+		tmpContainer := make([]uint32, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Associations = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1028,6 +1035,9 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 		return false
 	}
 	if this.Rest != that.Rest {
+		return false
+	}
+	if this.Steps != that.Steps {
 		return false
 	}
 	if this.Resized != that.Resized {
@@ -1781,6 +1791,18 @@ func (this *AskJobs) EqualVT(that *AskJobs) bool {
 	if this.WholeHet != that.WholeHet {
 		return false
 	}
+	if this.LeaderOnly != that.LeaderOnly {
+		return false
+	}
+	if len(this.Associations) != len(that.Associations) {
+		return false
+	}
+	for i, vx := range this.Associations {
+		vy := that.Associations[i]
+		if vx != vy {
+			return false
+		}
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2255,6 +2277,13 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x5
 		i--
 		dAtA[i] = 0x80
+	}
+	if m.Steps != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Steps))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0xc8
 	}
 	if m.Rest {
 		i--
@@ -3875,6 +3904,40 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Associations) > 0 {
+		var pksize2 int
+		for _, num := range m.Associations {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num := range m.Associations {
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xfa
+	}
+	if m.LeaderOnly {
+		i--
+		if m.LeaderOnly {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xf0
+	}
 	if m.WholeHet {
 		i--
 		if m.WholeHet {
@@ -3912,23 +3975,23 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xd8
 	}
 	if len(m.Reasons) > 0 {
-		var pksize2 int
+		var pksize4 int
 		for _, num := range m.Reasons {
-			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+			pksize4 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize2
-		j1 := i
+		i -= pksize4
+		j3 := i
 		for _, num1 := range m.Reasons {
 			num := uint64(num1)
 			for num >= 1<<7 {
-				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j3] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j1++
+				j3++
 			}
-			dAtA[j1] = uint8(num)
-			j1++
+			dAtA[j3] = uint8(num)
+			j3++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize4))
 		i--
 		dAtA[i] = 0x1
 		i--
@@ -4044,23 +4107,23 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x68
 	}
 	if len(m.States) > 0 {
-		var pksize4 int
+		var pksize6 int
 		for _, num := range m.States {
-			pksize4 += protohelpers.SizeOfVarint(uint64(num))
+			pksize6 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize4
-		j3 := i
+		i -= pksize6
+		j5 := i
 		for _, num1 := range m.States {
 			num := uint64(num1)
 			for num >= 1<<7 {
-				dAtA[j3] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j5] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j3++
+				j5++
 			}
-			dAtA[j3] = uint8(num)
-			j3++
+			dAtA[j5] = uint8(num)
+			j5++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize4))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize6))
 		i--
 		dAtA[i] = 0x62
 	}
@@ -4081,22 +4144,22 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 	}
 	if len(m.Gids) > 0 {
-		var pksize6 int
+		var pksize8 int
 		for _, num := range m.Gids {
-			pksize6 += protohelpers.SizeOfVarint(uint64(num))
+			pksize8 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize6
-		j5 := i
+		i -= pksize8
+		j7 := i
 		for _, num := range m.Gids {
 			for num >= 1<<7 {
-				dAtA[j5] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j7] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j5++
+				j7++
 			}
-			dAtA[j5] = uint8(num)
-			j5++
+			dAtA[j7] = uint8(num)
+			j7++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize6))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize8))
 		i--
 		dAtA[i] = 0x4a
 	}
@@ -4146,22 +4209,22 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 	}
 	if len(m.Uids) > 0 {
-		var pksize8 int
+		var pksize10 int
 		for _, num := range m.Uids {
-			pksize8 += protohelpers.SizeOfVarint(uint64(num))
+			pksize10 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize8
-		j7 := i
+		i -= pksize10
+		j9 := i
 		for _, num := range m.Uids {
 			for num >= 1<<7 {
-				dAtA[j7] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j9] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j7++
+				j9++
 			}
-			dAtA[j7] = uint8(num)
-			j7++
+			dAtA[j9] = uint8(num)
+			j9++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize8))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize10))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -5219,6 +5282,9 @@ func (m *JobRow) SizeVT() (n int) {
 	if m.Rest {
 		n += 3
 	}
+	if m.Steps != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Steps))
+	}
 	if m.Resized {
 		n += 3
 	}
@@ -5787,6 +5853,16 @@ func (m *AskJobs) SizeVT() (n int) {
 	}
 	if m.WholeHet {
 		n += 3
+	}
+	if m.LeaderOnly {
+		n += 3
+	}
+	if len(m.Associations) > 0 {
+		l = 0
+		for _, e := range m.Associations {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 2 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7943,6 +8019,25 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Rest = bool(v != 0)
+		case 73:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Steps", wireType)
+			}
+			m.Steps = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Steps |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 80:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Resized", wireType)
@@ -11457,6 +11552,102 @@ func (m *AskJobs) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.WholeHet = bool(v != 0)
+		case 30:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LeaderOnly", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.LeaderOnly = bool(v != 0)
+		case 31:
+			if wireType == 0 {
+				var v uint32
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					v |= uint32(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				m.Associations = append(m.Associations, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				var count int
+				for _, integer := range dAtA[iNdEx:postIndex] {
+					if integer < 128 {
+						count++
+					}
+				}
+				elementCount = count
+				if elementCount != 0 && len(m.Associations) == 0 {
+					m.Associations = make([]uint32, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint32
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return protohelpers.ErrIntOverflow
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						v |= uint32(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					m.Associations = append(m.Associations, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field Associations", wireType)
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1,7 +1,9 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,7 +19,6 @@ type Account struct {
 	Job     *rows.JobRow
 	Step    *rows.StepRow
 	Context *AccountContext
-	Steps   int // how many the job has
 }
 
 // AccountContext is what the rows of one answer of sacct have in common.
@@ -31,7 +32,7 @@ func Accounts(records []*rows.Record, c *AccountContext) []Account {
 	var list []Account
 	for _, r := range records {
 		if !r.GetStepsOnly() {
-			list = append(list, Account{Job: r.GetJob(), Context: c, Steps: len(r.GetSteps())})
+			list = append(list, Account{Job: r.GetJob(), Context: c})
 		}
 		for _, s := range r.GetSteps() {
 			list = append(list, Account{Job: r.GetJob(), Step: s, Context: c})
@@ -68,8 +69,8 @@ var removedFields = map[string]struct{ name, instead string }{
 func AccountTable(format string, r slurm.Release) (Table, error) {
 	var t Table
 	widths := map[*AccountField]tableColumn{}
-	for _, part := range strings.FieldsFunc(format, func(c rune) bool { return c == ',' || c == ' ' }) {
-		name, spec, sized := strings.Cut(part, "%")
+	for _, part := range strings.FieldsFunc(format, func(c rune) bool { return c == ',' }) {
+		name, spec, sized := strings.Cut(strings.TrimSpace(part), "%")
 		if strings.EqualFold(name, "ALL") {
 			for i := range AccountFields {
 				if f := &AccountFields[i]; f.in(r) {
@@ -482,32 +483,65 @@ func (a Account) cpuTime() (user, system uint64) {
 	return a.Job.GetUserUs(), a.Job.GetSystemUs()
 }
 
-// usageText is the parts of TRESUsageIn…, in the order of their names.
-func usageText(cpu, readBytes, memKib, pages, vmKib uint64) string {
-	return fmt.Sprintf("cpu=%s,energy=0,fs/disk=%d,mem=%dK,pages=%d,vmem=%dK", Long(int64(cpu/1e6)), readBytes, memKib, pages, vmKib)
-}
+// spent is the parts of TRESUsageIn…, memory in KiB.
+type spent struct{ cpuUs, read, memory, pages, virtual uint64 }
 
-func usage(get func(*rows.StepRow) string) func(Account) string {
+// usageIn prints what a step used, resources in the order of their names, in units of bytes and pieces.
+func usageIn(get func(*rows.StepRow) spent) func(Account) string {
 	return stepOnly(func(a Account) string {
 		if !a.measured() {
 			return "energy=0"
 		}
-		return get(a.Step)
+		u := get(a.Step)
+		return fmt.Sprintf("cpu=%s,energy=0,fs/disk=%s,mem=%s,pages=%s,vmem=%s", Long(int64(u.cpuUs/1e6)), pieces(a, u.read), pieces(a, u.memory<<10), pieces(a, u.pages), pieces(a, u.virtual<<10))
 	})
 }
 
-// usageAt is where peaks were seen, by node or by task.
-func usageAt(get func(*rows.Peak) string) func(Account) string {
+func pieces(a Account, n uint64) string { return tres.Format(float64(n), 0, a.Context.Unit) }
+
+// usageMax is peaks. The least of each is not kept apart: with one task a node they are the same.
+func usageMax(a Account) string {
+	if !a.measured() {
+		return ""
+	}
+	return usageIn(func(s *rows.StepRow) spent {
+		return spent{s.GetMinCpuUs().GetValue(), s.GetMaxRead().GetValue(), s.GetMaxRssKib().GetValue(), s.GetMaxPages().GetValue(), s.GetMaxVmKib().GetValue()}
+	})(a)
+}
+
+// A named peak is what a peak is of.
+type namedPeak struct {
+	name string
+	peak *rows.Peak
+}
+
+func peaksIn(s *rows.StepRow) []namedPeak {
+	return []namedPeak{{"cpu", s.GetMinCpuUs()}, {"fs/disk", s.GetMaxRead()}, {"mem", s.GetMaxRssKib()}, {"pages", s.GetMaxPages()}, {"vmem", s.GetMaxVmKib()}}
+}
+
+func peaksOut(s *rows.StepRow) []namedPeak { return []namedPeak{{"fs/disk", s.GetMaxWrite()}} }
+
+// usageNode is where peaks were seen. Energy, of which there is none, was seen where memory was.
+func usageNode(of func(*rows.StepRow) []namedPeak) func(Account) string {
+	return usageAt(func(s *rows.StepRow) []namedPeak {
+		list := slices.Insert(of(s), 0, namedPeak{"energy", s.GetMaxRssKib()})
+		slices.SortStableFunc(list, func(a, b namedPeak) int { return cmp.Compare(a.name, b.name) })
+		return list
+	}, (*rows.Peak).GetNode)
+}
+
+// usageTask is which task's peaks are.
+func usageTask(of func(*rows.StepRow) []namedPeak) func(Account) string {
+	return usageAt(of, func(p *rows.Peak) string { return u32(p.GetTask()) })
+}
+
+func usageAt(of func(*rows.StepRow) []namedPeak, get func(*rows.Peak) string) func(Account) string {
 	return stepOnly(func(a Account) string {
-		s := a.Step
 		if !a.measured() {
 			return ""
 		}
 		var terms []string
-		for _, p := range []struct {
-			name string
-			peak *rows.Peak
-		}{{"cpu", s.GetMinCpuUs()}, {"fs/disk", s.GetMaxRead()}, {"mem", s.GetMaxRssKib()}, {"pages", s.GetMaxPages()}, {"vmem", s.GetMaxVmKib()}} {
+		for _, p := range of(a.Step) {
 			if p.peak != nil {
 				terms = append(terms, p.name+"="+get(p.peak))
 			}
@@ -516,6 +550,11 @@ func usageAt(get func(*rows.Peak) string) func(Account) string {
 	})
 }
 
-func outUsage(get func(*rows.StepRow) uint64) func(Account) string {
-	return usage(func(s *rows.StepRow) string { return fmt.Sprintf("energy=0,fs/disk=%d", get(s)) })
+func usageOut(get func(*rows.StepRow) uint64) func(Account) string {
+	return stepOnly(func(a Account) string {
+		if !a.measured() {
+			return "energy=0"
+		}
+		return "energy=0,fs/disk=" + pieces(a, get(a.Step))
+	})
 }

@@ -20,10 +20,13 @@ var (
 
 func totalCPU(s *rows.StepRow) uint64 { return s.GetUserUs() + s.GetSystemUs() }
 
-// planned is how long a job waited for its resources, in seconds.
+// planned is how long a job waited for its resources, in seconds; negative if it may not start yet.
 func planned(a Account) (seconds int64, ok bool) {
-	if a.Step != nil || a.Job.GetEligibleUs() == 0 {
+	if a.Step != nil {
 		return 0, false
+	}
+	if a.Job.GetEligibleUs() == 0 {
+		return 0, true
 	}
 	until := a.Job.GetStartUs()
 	if until == 0 {
@@ -31,7 +34,15 @@ func planned(a Account) (seconds int64, ok bool) {
 			until = a.Context.Clock.Now.UnixMicro()
 		}
 	}
-	return max(until-a.Job.GetEligibleUs(), 0) / 1e6, true
+	return until/1e6 - a.Job.GetEligibleUs()/1e6, true
+}
+
+// wait prints a time that was waited.
+func wait(seconds int64) string {
+	if seconds < 0 {
+		return "INVALID"
+	}
+	return Long(seconds)
 }
 
 func plannedTime(a Account) string {
@@ -39,7 +50,7 @@ func plannedTime(a Account) string {
 	if !ok {
 		return ""
 	}
-	return Long(n)
+	return wait(n)
 }
 
 func plannedCPU(a Account) string {
@@ -47,7 +58,7 @@ func plannedCPU(a Account) string {
 	if !ok {
 		return ""
 	}
-	return Long(n * int64(a.Job.GetReq().GetCpus()))
+	return wait(n * int64(a.Job.GetReq().GetCpus()))
 }
 
 func plannedCPURaw(a Account) string {
@@ -180,7 +191,7 @@ var AccountFields = []AccountField{
 	{"QOS", 10, 0, 0, jobOnly((*rows.JobRow).GetQos)},
 	{"QOSRAW", 6, 0, 0, jobOnly(func(j *rows.JobRow) string { return u32(j.GetQosId()) })},
 	{"QOSREQ", 10, 2405, 0, jobOnly((*rows.JobRow).GetQos)},
-	{"Reason", 22, 0, 0, jobOnly(waitReason)},
+	{"Reason", 22, 0, 0, jobOnly(func(j *rows.JobRow) string { return rows.Waited(j).Word() })},
 	{"ReqCPUFreq", 10, 0, 0, reqFreq},
 	{"ReqCPUFreqGov", 13, 0, 0, reqFreq},
 	{"ReqCPUFreqMax", 13, 0, 0, reqFreq},
@@ -254,27 +265,27 @@ var AccountFields = []AccountField{
 		return u32(j.GetLimitS() / 60)
 	})},
 	{"TotalCPU", 10, 0, 0, func(a Account) string { u, s := a.cpuTime(); return CPUTime(u + s) }},
-	{"TRESUsageInAve", 14, 0, 0, usage(func(s *rows.StepRow) string {
+	{"TRESUsageInAve", 14, 0, 0, usageIn(func(s *rows.StepRow) spent {
 		n := uint64(max(s.GetTasks(), 1))
-		return usageText(totalCPU(s)/n, s.GetReadBytes()/n, s.GetSumPeakRssKib()/n, s.GetSumPages()/n, s.GetSumPeakVmKib()/n)
+		return spent{totalCPU(s) / n, s.GetReadBytes() / n, s.GetSumPeakRssKib() / n, s.GetSumPages() / n, s.GetSumPeakVmKib() / n}
 	})},
 	{"TRESUsageInMax", 14, 0, 0, usageMax},
-	{"TRESUsageInMaxNode", 18, 0, 0, usageAt((*rows.Peak).GetNode)},
-	{"TRESUsageInMaxTask", 18, 0, 0, usageAt(func(p *rows.Peak) string { return u32(p.GetTask()) })},
+	{"TRESUsageInMaxNode", 18, 0, 0, usageNode(peaksIn)},
+	{"TRESUsageInMaxTask", 18, 0, 0, usageTask(peaksIn)},
 	{"TRESUsageInMin", 14, 0, 0, usageMax},
-	{"TRESUsageInMinNode", 18, 0, 0, usageAt((*rows.Peak).GetNode)},
-	{"TRESUsageInMinTask", 18, 0, 0, usageAt(func(p *rows.Peak) string { return u32(p.GetTask()) })},
-	{"TRESUsageInTot", 14, 0, 0, usage(func(s *rows.StepRow) string {
-		return usageText(totalCPU(s), s.GetReadBytes(), s.GetSumPeakRssKib(), s.GetSumPages(), s.GetSumPeakVmKib())
+	{"TRESUsageInMinNode", 18, 0, 0, usageNode(peaksIn)},
+	{"TRESUsageInMinTask", 18, 0, 0, usageTask(peaksIn)},
+	{"TRESUsageInTot", 14, 0, 0, usageIn(func(s *rows.StepRow) spent {
+		return spent{totalCPU(s), s.GetReadBytes(), s.GetSumPeakRssKib(), s.GetSumPages(), s.GetSumPeakVmKib()}
 	})},
-	{"TRESUsageOutAve", 15, 0, 0, outUsage(over((*rows.StepRow).GetWriteBytes))},
+	{"TRESUsageOutAve", 15, 0, 0, usageOut(over((*rows.StepRow).GetWriteBytes))},
 	{"TRESUsageOutMax", 15, 0, 0, outMax},
-	{"TRESUsageOutMaxNode", 19, 0, 0, maxWrite.node()},
-	{"TRESUsageOutMaxTask", 19, 0, 0, maxWrite.task()},
+	{"TRESUsageOutMaxNode", 19, 0, 0, usageNode(peaksOut)},
+	{"TRESUsageOutMaxTask", 19, 0, 0, usageTask(peaksOut)},
 	{"TRESUsageOutMin", 15, 0, 0, outMax},
-	{"TRESUsageOutMinNode", 19, 0, 0, maxWrite.node()},
-	{"TRESUsageOutMinTask", 19, 0, 0, maxWrite.task()},
-	{"TRESUsageOutTot", 15, 0, 0, outUsage((*rows.StepRow).GetWriteBytes)},
+	{"TRESUsageOutMinNode", 19, 0, 0, usageNode(peaksOut)},
+	{"TRESUsageOutMinTask", 19, 0, 0, usageTask(peaksOut)},
+	{"TRESUsageOutTot", 15, 0, 0, usageOut((*rows.StepRow).GetWriteBytes)},
 	{"UID", 6, 0, 0, jobOnly(func(j *rows.JobRow) string { return u32(j.GetUid()) })},
 	{"User", 9, 0, 0, jobOnly((*rows.JobRow).GetUser)},
 	{"UserCPU", 10, 0, 0, func(a Account) string { u, _ := a.cpuTime(); return CPUTime(u) }},
@@ -285,35 +296,15 @@ var AccountFields = []AccountField{
 
 // energy is never measured. Of a job with one step Slurm leaves it to the step.
 func energy(a Account) string {
-	if a.Step == nil && a.Steps <= 1 {
+	if a.Step == nil && a.Job.GetSteps() <= 1 {
 		return ""
 	}
 	return "0"
-}
-
-// waitReason is why a job waited, not why it ended; that it was held is not kept.
-func waitReason(j *rows.JobRow) string {
-	switch r := j.GetWaitReason(); r {
-	case events.Reason_JOB_HELD_USER, events.Reason_JOB_HELD_ADMIN, events.Reason_JOB_REQUEUED_HELD:
-		return events.Reason_NONE.Word()
-	default:
-		return r.Word()
-	}
 }
 
 func outMax(a Account) string {
 	if a.Step.GetMaxWrite() == nil || !a.measured() {
 		return ""
 	}
-	return fmt.Sprintf("energy=0,fs/disk=%d", a.Step.GetMaxWrite().GetValue())
-}
-
-// usageMax is peaks. The least of each is not kept apart: with one task a node they are the same.
-func usageMax(a Account) string {
-	if a.Step.GetMaxRssKib() == nil || !a.measured() {
-		return ""
-	}
-	return usage(func(s *rows.StepRow) string {
-		return usageText(s.GetMinCpuUs().GetValue(), s.GetMaxRead().GetValue(), s.GetMaxRssKib().GetValue(), s.GetMaxPages().GetValue(), s.GetMaxVmKib().GetValue())
-	})(a)
+	return usageOut(func(s *rows.StepRow) uint64 { return s.GetMaxWrite().GetValue() })(a)
 }

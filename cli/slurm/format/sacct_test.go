@@ -26,7 +26,7 @@ func testRecords() []*rows.Record {
 	return []*rows.Record{
 		{Job: &rows.JobRow{Job: 9, Run: 1, Name: "steps", User: "alice", Group: "alice", Uid: 2001, Gid: 2001, Account: "ml-team", Partition: "compute", Qos: "normal", State: events.JobState_FAILED,
 			ExitCode: 5, DerivedCode: 12, SubmitUs: us("2026-11-30T13:59:56"), EligibleUs: us("2026-11-30T13:59:56"), StartUs: start, EndUs: end, LimitS: 3600, Priority: 543, Nodes: "n2",
-			Req: one, Alloc: one, MemPerCpuMib: 100, WorkDir: "/users/alice", SubmitLine: "sbatch x", UserUs: 20000, SystemUs: 13000, SubmittedSeq: 10},
+			Req: one, Alloc: one, MemPerCpuMib: 100, WorkDir: "/users/alice", SubmitLine: "sbatch x", UserUs: 20000, SystemUs: 13000, SubmittedSeq: 10, Steps: 2},
 			Steps: []*rows.StepRow{step(events.StepBatch, "batch", events.JobState_FAILED, 5, 15000, 13000), one0}},
 		{Job: &rows.JobRow{Job: 1, Run: 1, Name: "timeout_trap", Account: "ml-team", Partition: "compute", State: events.JobState_TIMEOUT, StartUs: us("2026-11-30T13:59:59"), EndUs: us("2026-11-30T14:01:12"), LimitS: 60, Req: one, Alloc: one, Nodes: "n1"},
 			Steps: []*rows.StepRow{batch}},
@@ -96,7 +96,7 @@ func TestSacct(t *testing.T) {
 		{"-n -P -o JobID,JobIDRaw,State,AllocTRES,NodeList,Start,End,Elapsed", 7, "11_1|183|RUNNING|billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=62.50G,node=2|n[3-4]|2026-11-30T13:54:00|Unknown|00:00:15"},
 		{"-n -p --delimiter ^|^ -o JobID,State", 0, "9^|^FAILED^|^"},
 		{"-n -P -o MaxRSS,MaxVMSize,AveRSS,MaxPages,AveCPU,MaxDiskRead,MaxDiskWrite,NTasks,MaxRSSNode,MaxRSSTask", 4, "2992K|5092K|2992K|0|00:00:00|0.01M|0.00M|1|n1|0"},
-		{"-n -P -o TRESUsageInTot,TRESUsageInMaxNode,TRESUsageOutTot", 4, "cpu=00:00:00,energy=0,fs/disk=8091,mem=2992K,pages=0,vmem=5092K|cpu=n1,fs/disk=n1,mem=n1,pages=n1,vmem=n1|energy=0,fs/disk=1000"},
+		{"-n -P -o TRESUsageInTot,TRESUsageInMaxNode,TRESUsageOutTot", 4, "cpu=00:00:00,energy=0,fs/disk=8091,mem=2992K,pages=0,vmem=5092K|cpu=n1,energy=n1,fs/disk=n1,mem=n1,pages=n1,vmem=n1|energy=0,fs/disk=1000"},
 		{"-n -P --units=G -o ReqMem,AllocTRES", 0, "0.10G|billing=1,cpu=1,mem=0.10G,node=1"},
 		{"-n -P --noconvert -o ReqMem", 0, "100M"},
 		{"-P -o job,jobidr,stat,elap,UserC", 0, "JobID|JobIDRaw|State|Elapsed|UserCPU"},
