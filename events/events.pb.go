@@ -904,6 +904,7 @@ const (
 	Code_PARTITION_EXISTS        Code = 36
 	Code_NOT_WHOLE_HET_JOB       Code = 37 // that can only be done to a heterogeneous job as a whole
 	Code_NOT_HET_JOB_LEADER      Code = 38 // and is asked for by the id of its first component
+	Code_UNKNOWN_STEP            Code = 70 // the job runs, and has no such step
 )
 
 // Enum value maps for Code.
@@ -948,6 +949,7 @@ var (
 		36: "PARTITION_EXISTS",
 		37: "NOT_WHOLE_HET_JOB",
 		38: "NOT_HET_JOB_LEADER",
+		70: "UNKNOWN_STEP",
 	}
 	Code_value = map[string]int32{
 		"OK":                      0,
@@ -989,6 +991,7 @@ var (
 		"PARTITION_EXISTS":        36,
 		"NOT_WHOLE_HET_JOB":       37,
 		"NOT_HET_JOB_LEADER":      38,
+		"UNKNOWN_STEP":            70,
 	}
 )
 
@@ -2539,7 +2542,7 @@ type UpdateJob struct {
 	CpusPerTask     *uint32                `protobuf:"varint,34,opt,name=cpus_per_task,json=cpusPerTask,proto3,oneof" json:"cpus_per_task,omitempty"`
 	MinCpusPerNode  *uint32                `protobuf:"varint,35,opt,name=min_cpus_per_node,json=minCpusPerNode,proto3,oneof" json:"min_cpus_per_node,omitempty"`
 	TmpDiskMib      *uint64                `protobuf:"varint,36,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3,oneof" json:"tmp_disk_mib,omitempty"`
-	Cpus            *uint32                `protobuf:"varint,37,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"` // tasks × CPUs of each; admission makes tasks of it
+	Cpus            *uint32                `protobuf:"varint,37,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"` // at least so many in all, however many tasks there are
 	Licenses        *string                `protobuf:"bytes,38,opt,name=licenses,proto3,oneof" json:"licenses,omitempty"`
 	Reservation     *string                `protobuf:"bytes,39,opt,name=reservation,proto3,oneof" json:"reservation,omitempty"`
 	Contiguous      *bool                  `protobuf:"varint,40,opt,name=contiguous,proto3,oneof" json:"contiguous,omitempty"`
@@ -2556,6 +2559,7 @@ type UpdateJob struct {
 	ThreadsPerCore  *uint32                `protobuf:"varint,51,opt,name=threads_per_core,json=threadsPerCore,proto3,oneof" json:"threads_per_core,omitempty"`
 	ResetAccrue     bool                   `protobuf:"varint,52,opt,name=reset_accrue,json=resetAccrue,proto3" json:"reset_accrue,omitempty"` // its waiting begins anew for the age factor
 	Hold            *bool                  `protobuf:"varint,53,opt,name=hold,proto3,oneof" json:"hold,omitempty"`                            // Priority=0 holds; admission makes Held of it
+	Prefer          *string                `protobuf:"bytes,60,opt,name=prefer,proto3,oneof" json:"prefer,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2961,6 +2965,13 @@ func (x *UpdateJob) GetHold() bool {
 		return *x.Hold
 	}
 	return false
+}
+
+func (x *UpdateJob) GetPrefer() string {
+	if x != nil && x.Prefer != nil {
+		return *x.Prefer
+	}
+	return ""
 }
 
 type UpdateNode struct {
@@ -3861,6 +3872,7 @@ type JobSpec struct {
 	UseMinNodes             bool                   `protobuf:"varint,112,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"`
 	TresBind                string                 `protobuf:"bytes,113,opt,name=tres_bind,json=tresBind,proto3" json:"tres_bind,omitempty"` // gpu:closest …, for the job's steps
 	AcctgFreq               string                 `protobuf:"bytes,114,opt,name=acctg_freq,json=acctgFreq,proto3" json:"acctg_freq,omitempty"`
+	MinCpus                 uint32                 `protobuf:"varint,160,opt,name=min_cpus,json=minCpus,proto3" json:"min_cpus,omitempty"`                             // at least so many in all, however many tasks there are; 0: as many as these take
 	BindGres                Choice                 `protobuf:"varint,115,opt,name=bind_gres,json=bindGres,proto3,enum=stint.events.Choice" json:"bind_gres,omitempty"` // --gres-flags: enforce-binding, disable-binding
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
@@ -4491,6 +4503,13 @@ func (x *JobSpec) GetAcctgFreq() string {
 		return x.AcctgFreq
 	}
 	return ""
+}
+
+func (x *JobSpec) GetMinCpus() uint32 {
+	if x != nil {
+		return x.MinCpus
+	}
+	return 0
 }
 
 func (x *JobSpec) GetBindGres() Choice {
@@ -10539,7 +10558,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
 	"timeLimitS\x12'\n" +
-	"\x10time_limit_add_s\x18\x03 \x01(\x05R\rtimeLimitAddS\"\xa4\x14\n" +
+	"\x10time_limit_add_s\x18\x03 \x01(\x05R\rtimeLimitAddS\"\xcc\x14\n" +
 	"\tUpdateJob\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12%\n" +
 	"\ftime_limit_s\x18\x02 \x01(\rH\x00R\n" +
@@ -10602,7 +10621,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x10cores_per_socket\x182 \x01(\rH+R\x0ecoresPerSocket\x88\x01\x01\x12-\n" +
 	"\x10threads_per_core\x183 \x01(\rH,R\x0ethreadsPerCore\x88\x01\x01\x12!\n" +
 	"\freset_accrue\x184 \x01(\bR\vresetAccrue\x12\x17\n" +
-	"\x04hold\x185 \x01(\bH-R\x04hold\x88\x01\x01B\x0f\n" +
+	"\x04hold\x185 \x01(\bH-R\x04hold\x88\x01\x01\x12\x1b\n" +
+	"\x06prefer\x18< \x01(\tH.R\x06prefer\x88\x01\x01B\x0f\n" +
 	"\r_time_limit_sB\f\n" +
 	"\n" +
 	"_partitionB\a\n" +
@@ -10660,7 +10680,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x11_sockets_per_nodeB\x13\n" +
 	"\x11_cores_per_socketB\x13\n" +
 	"\x11_threads_per_coreB\a\n" +
-	"\x05_hold\"\xf4\x04\n" +
+	"\x05_holdB\t\n" +
+	"\a_prefer\"\xf4\x04\n" +
 	"\n" +
 	"UpdateNode\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12-\n" +
@@ -10761,7 +10782,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tTresCount\x12\x12\n" +
 	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xe6\x16\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\x82\x17\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -10867,7 +10888,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\ruse_min_nodes\x18p \x01(\bR\vuseMinNodes\x12\x1b\n" +
 	"\ttres_bind\x18q \x01(\tR\btresBind\x12\x1d\n" +
 	"\n" +
-	"acctg_freq\x18r \x01(\tR\tacctgFreq\x121\n" +
+	"acctg_freq\x18r \x01(\tR\tacctgFreq\x12\x1a\n" +
+	"\bmin_cpus\x18\xa0\x01 \x01(\rR\aminCpus\x121\n" +
 	"\tbind_gres\x18s \x01(\x0e2\x14.stint.events.ChoiceR\bbindGres\"o\n" +
 	"\x04Gres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -11555,7 +11577,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\bNOT_HELD\x10\x00\x12\r\n" +
 	"\tHELD_USER\x10\x01\x12\x0e\n" +
 	"\n" +
-	"HELD_ADMIN\x10\x02*\x81\x06\n" +
+	"HELD_ADMIN\x10\x02*\x93\x06\n" +
 	"\x04Code\x12\x06\n" +
 	"\x02OK\x10\x00\x12\r\n" +
 	"\tMALFORMED\x10\x01\x12\x15\n" +
@@ -11598,7 +11620,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x10PARTITION_IN_USE\x10#\x12\x14\n" +
 	"\x10PARTITION_EXISTS\x10$\x12\x15\n" +
 	"\x11NOT_WHOLE_HET_JOB\x10%\x12\x16\n" +
-	"\x12NOT_HET_JOB_LEADER\x10&*\xa1\x01\n" +
+	"\x12NOT_HET_JOB_LEADER\x10&\x12\x10\n" +
+	"\fUNKNOWN_STEP\x10F*\xa1\x01\n" +
 	"\tStopCause\x12\x10\n" +
 	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +

@@ -613,6 +613,10 @@ func (m *UpdateJob) CloneVT() *UpdateJob {
 		tmpVal := *rhs
 		r.Hold = &tmpVal
 	}
+	if rhs := m.Prefer; rhs != nil {
+		tmpVal := *rhs
+		r.Prefer = &tmpVal
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1041,6 +1045,7 @@ func (m *JobSpec) CloneVT() *JobSpec {
 	r.UseMinNodes = m.UseMinNodes
 	r.TresBind = m.TresBind
 	r.AcctgFreq = m.AcctgFreq
+	r.MinCpus = m.MinCpus
 	r.BindGres = m.BindGres
 	if rhs := m.Args; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
@@ -3710,6 +3715,9 @@ func (this *UpdateJob) EqualVT(that *UpdateJob) bool {
 	if p, q := this.Hold, that.Hold; (p == nil && q != nil) || (p != nil && (q == nil || *p != *q)) {
 		return false
 	}
+	if p, q := this.Prefer, that.Prefer; (p == nil && q != nil) || (p != nil && (q == nil || *p != *q)) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -4484,6 +4492,9 @@ func (this *JobSpec) EqualVT(that *JobSpec) bool {
 		return false
 	}
 	if this.BindGres != that.BindGres {
+		return false
+	}
+	if this.MinCpus != that.MinCpus {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -8766,6 +8777,15 @@ func (m *UpdateJob) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Prefer != nil {
+		i -= len(*m.Prefer)
+		copy(dAtA[i:], *m.Prefer)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(*m.Prefer)))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xe2
+	}
 	if m.Hold != nil {
 		i--
 		if *m.Hold {
@@ -10008,6 +10028,13 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.MinCpus != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MinCpus))
+		i--
+		dAtA[i] = 0xa
+		i--
+		dAtA[i] = 0x80
 	}
 	if m.BindGres != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BindGres))
@@ -16865,6 +16892,10 @@ func (m *UpdateJob) SizeVT() (n int) {
 	if m.Hold != nil {
 		n += 3
 	}
+	if m.Prefer != nil {
+		l = len(*m.Prefer)
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -17518,6 +17549,9 @@ func (m *JobSpec) SizeVT() (n int) {
 	}
 	if m.BindGres != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.BindGres))
+	}
+	if m.MinCpus != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.MinCpus))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -23621,6 +23655,39 @@ func (m *UpdateJob) UnmarshalVT(dAtA []byte) error {
 			}
 			b := bool(v != 0)
 			m.Hold = &b
+		case 60:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Prefer", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			s := string(dAtA[iNdEx:postIndex])
+			m.Prefer = &s
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -28086,6 +28153,25 @@ func (m *JobSpec) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.BindGres |= Choice(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 160:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MinCpus", wireType)
+			}
+			m.MinCpus = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MinCpus |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -44,6 +44,11 @@ func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 		if r.Given() != r.Config() {
 			a.Given = r.Given()
 		}
+		for _, l := range r.Config().GetLicenses() {
+			if n := r.LicensesUsed(l.GetName()); n > 0 {
+				a.Licenses = append(a.Licenses, &LicenseUse{Name: l.GetName(), Used: n})
+			}
+		}
 		answer.What = &Answer_Config{a}
 	case *Ask_Verdicts:
 		a, err := replyVerdicts(r, q.Verdicts)
@@ -225,7 +230,7 @@ func slim(j *Job) *Job {
 	thin.Spec = &events.JobSpec{
 		Name: s.GetName(), Account: s.GetAccount(), Partition: s.GetPartition(), Qos: s.GetQos(), WorkDir: s.GetWorkDir(), Command: s.GetCommand(),
 		StdIn: s.GetStdIn(), StdOut: s.GetStdOut(), StdErr: s.GetStdErr(), MinNodes: s.GetMinNodes(), MaxNodes: s.GetMaxNodes(), Tasks: s.GetTasks(),
-		CpusPerTask: s.GetCpusPerTask(), Overcommit: s.GetOvercommit(), TasksPerNode: s.GetTasksPerNode(), MinCpusPerNode: s.GetMinCpusPerNode(), MemPerNodeMib: s.GetMemPerNodeMib(),
+		CpusPerTask: s.GetCpusPerTask(), Overcommit: s.GetOvercommit(), TasksPerNode: s.GetTasksPerNode(), MinCpusPerNode: s.GetMinCpusPerNode(), MinCpus: s.GetMinCpus(), Prefer: s.GetPrefer(), MemPerNodeMib: s.GetMemPerNodeMib(),
 		MemPerCpuMib: s.GetMemPerCpuMib(), MemPerGpuMib: s.GetMemPerGpuMib(), MemAll: s.GetMemAll(), TmpDiskMib: s.GetTmpDiskMib(), Gres: s.GetGres(),
 		CpusPerGpu: s.GetCpusPerGpu(), Constraint: s.GetConstraint(), NodeList: s.GetNodeList(), Exclude: s.GetExclude(), Exclusive: s.GetExclusive(),
 		Contiguous: s.GetContiguous(), Licenses: s.GetLicenses(), Reservation: s.GetReservation(), Oversubscribe: s.GetOversubscribe(),

@@ -57,6 +57,7 @@ func (j *Job) copy() *Job {
 		ResizedUs:        j.ResizedUs,
 		Resizes:          j.Resizes,
 		Lent:             j.Lent,
+		Stopped:          j.Stopped,
 		Steps:            j.Steps,
 	}
 }

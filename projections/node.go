@@ -103,12 +103,23 @@ func (c *Cluster) nodeUp(name string, m *events.NodeMessage, f *events.NodeUp) s
 	return ""
 }
 
+// serviceAgain is what of the nodes that are down serves again when it is heard: 0 nothing, 1 what was lost, 2 what anybody
+// has set down as well (slurm.conf, ReturnToService).
+func serviceAgain(c *events.Config) uint32 {
+	if c.GetReturnToService() {
+		return max(c.GetReturnToServiceN(), 1)
+	}
+	return c.GetReturnToServiceN()
+}
+
+// Rises says that a node is down by somebody's word alone, and serves again as soon as it is heard after that.
+func (n *Node) Rises(c *events.Config) bool {
+	return n.GetUp() && n.GetDown() && !n.GetLost() && serviceAgain(c) >= 2
+}
+
 // back: the node is heard again. Whether one that was down serves again is ReturnToService's word.
 func (c *Cluster) back(n *Node) {
-	service := c.config.GetReturnToServiceN()
-	if c.config.GetReturnToService() {
-		service = max(service, 1)
-	}
+	service := serviceAgain(c.config)
 	if n.Down && (n.Lost && service >= 1 || service >= 2) {
 		n.Down = false
 		if !n.Drain && !n.Fail && !n.Invalid {
@@ -391,13 +402,13 @@ func (c *Cluster) nodeLost(f *events.NodeLost) string {
 	return ""
 }
 
-// nodeReturned: a lost node beats again, without having come up anew.
+// nodeReturned: a node that was lost, or set down, beats, without having come up anew.
 func (c *Cluster) nodeReturned(f *events.NodeReturned) string {
 	n := c.Node(f.GetNode())
 	switch {
 	case n == nil:
 		return voidNoNode
-	case n.Up || n.Boot == "":
+	case n.Up && !n.Rises(c.config), n.Boot == "":
 		return voidNodeState
 	}
 	next := n.copy()

@@ -76,10 +76,17 @@ func (c *Cluster) reckon(j *Job, from int64) {
 	}
 }
 
-// held: a job may not start until it is released. Tasks that are named become records of their own.
+// held: a job may not start until it is released. Tasks that are named become records of their own. One that runs goes on, and
+// is held when it comes back into the queue.
 func (c *Cluster) held(f *events.Held) string {
 	if f.GetKind() == events.HoldKind_NOT_HELD {
 		return voidState
+	}
+	if j := c.jobs.get(f.GetJob()); j.Live() && !f.GetHasTasks() {
+		next := j.copy()
+		next.Hold, next.Priority, next.Reason = f.GetKind(), 0, holdReason(f.GetKind())
+		c.putJob(j, next)
+		return ""
 	}
 	return c.waiters(f.GetJob(), f.GetTasks(), f.GetHasTasks(), func(j *Job) {
 		j.Hold, j.Priority, j.Reason, j.ReasonText = f.GetKind(), 0, f.GetReason(), f.GetText()
@@ -90,8 +97,14 @@ func (c *Cluster) held(f *events.Held) string {
 	})
 }
 
-// released: a held job may start again.
+// released: a held job may start again, one that runs also after it came back into the queue.
 func (c *Cluster) released(f *events.Released) string {
+	if j := c.jobs.get(f.GetJob()); j.Live() && j.Hold != events.HoldKind_NOT_HELD && !f.GetHasTasks() {
+		next := j.copy()
+		next.Hold, next.Priority, next.Reason = events.HoldKind_NOT_HELD, f.GetPriority(), events.Reason_NONE
+		c.putJob(j, next)
+		return ""
+	}
 	return c.waiters(f.GetJob(), f.GetTasks(), f.GetHasTasks(), func(j *Job) {
 		j.Hold, j.Priority, j.Reason, j.ReasonText, j.SpecialExit = events.HoldKind_NOT_HELD, f.GetPriority(), events.Reason_NONE, "", false
 		j.UnfitRuns = 0
@@ -233,6 +246,8 @@ func (c *Cluster) change(j *Job, u *events.UpdateJob) {
 	set(&spec.MinNodes, u.MinNodes)
 	set(&spec.MaxNodes, u.MaxNodes)
 	set(&spec.Tasks, u.Tasks)
+	set(&spec.MinCpus, u.Cpus)
+	set(&spec.Prefer, u.Prefer)
 	for _, f := range []struct{ to, from *uint32 }{
 		{&spec.CpusPerTask, u.CpusPerTask}, {&spec.MinCpusPerNode, u.MinCpusPerNode}, {&spec.TasksPerNode, u.TasksPerNode}, {&spec.TimeMinS, u.TimeMinS},
 		{&spec.SocketsPerNode, u.SocketsPerNode}, {&spec.CoresPerSocket, u.CoresPerSocket}, {&spec.ThreadsPerCore, u.ThreadsPerCore},

@@ -42,7 +42,7 @@ func (c *Cluster) start(p *events.Placed) string {
 	j.LicensesAlloc = p.GetLicenses()
 	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage, j.Steps = events.Reason_NONE, "", nil, nil, nil, nil
 	j.ExitCode, j.ExitSignal, j.EndCause, j.SuspendedUs, j.SuspendedTotalUs = 0, 0, 0, 0, 0
-	j.WasCancelled, j.CancelledBy, j.ResizedUs = false, 0, 0
+	j.WasCancelled, j.CancelledBy, j.ResizedUs, j.Stopped = false, 0, 0, false
 	nodes := make([]RunNode, p.GetAllocation().NodeCount())
 	j.Nodes = make([]*RunNode, len(nodes))
 	p.GetAllocation().Each(func(i int, name string, share *events.NodeShare) bool {
@@ -97,10 +97,35 @@ func (c *Cluster) stopping(f *events.Stopping) string {
 }
 
 func (c *Cluster) signalled(f *events.Signalled) string {
-	return c.ordered(f.GetJob(), f.GetRun(), &SignalOrder{
+	if void := c.ordered(f.GetJob(), f.GetRun(), &SignalOrder{
 		Signal: f.GetSignal(), BatchOnly: f.GetBatchOnly(), Full: f.GetFull(), Step: f.GetStep(), HasStep: f.GetHasStep(),
-	})
+	}); void != "" {
+		return void
+	}
+	if f.GetHasStep() || f.GetBatchOnly() {
+		return "" // the rest of the job goes on
+	}
+	j := c.jobs.get(f.GetJob())
+	stopped := j.Stopped
+	switch f.GetSignal() {
+	case signalStop:
+		stopped = true
+	case signalContinue:
+		stopped = false
+	}
+	if stopped != j.Stopped {
+		next := j.copy()
+		next.Stopped = stopped
+		c.putJob(j, next)
+	}
+	return ""
 }
+
+// The signals after which the processes of a job stand still, and go on.
+const (
+	signalStop     = 19
+	signalContinue = 18
+)
 
 // notified: the run is told something, in the same line of orders as signals.
 func (c *Cluster) notified(f *events.Notified) string {
@@ -152,7 +177,7 @@ func (c *Cluster) resumed(f *events.Resumed) string {
 		return voidState
 	}
 	next := j.copy()
-	next.State, next.SuspendedUs, next.Lent = events.JobState_RUNNING, 0, false
+	next.State, next.SuspendedUs, next.Lent, next.Stopped = events.JobState_RUNNING, 0, false, false
 	next.SuspendedTotalUs += max(0, c.now-j.SuspendedUs)
 	c.putJob(j, next)
 	for _, name := range j.Unreported() {
@@ -220,7 +245,7 @@ func (c *Cluster) endTasks(j *Job, f *events.Ended) string {
 func (c *Cluster) end(j *Job, f *events.Ended) {
 	waited := j.Waits()
 	j.State, j.ExitCode, j.ExitSignal = f.GetState(), f.GetExitCode(), f.GetExitSignal()
-	j.Reason, j.ReasonText = f.GetReason(), ""
+	j.Reason, j.ReasonText, j.Stopped = f.GetReason(), "", false
 	j.Completing = len(j.Unreported()) > 0
 	if j.SuspendedUs != 0 {
 		j.SuspendedTotalUs += max(0, c.now-j.SuspendedUs)
@@ -279,7 +304,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	next.StartUs, next.EndUs, next.FinishedUs, next.EligibleUs = 0, 0, 0, 0
 	next.ExitCode, next.ExitSignal, next.EndCause = 0, 0, 0
 	next.SuspendedUs, next.SuspendedTotalUs, next.WasCancelled, next.CancelledBy = 0, 0, false, 0
-	next.ResizedUs = 0
+	next.ResizedUs, next.Stopped = 0, false
 	next.Partition = firstOf(next.Spec.GetPartition())
 	next.LimitS = next.Spec.GetTimeLimitS()
 	if j.FinishedUs != 0 {

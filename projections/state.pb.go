@@ -132,6 +132,7 @@ type Job struct {
 	ResizedUs        int64                  `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
 	Resizes          uint32                 `protobuf:"varint,65,opt,name=resizes,proto3" json:"resizes,omitempty"`                                 // how often it did, in all runs
 	Steps            []*LiveStep            `protobuf:"bytes,66,rep,name=steps,proto3" json:"steps,omitempty"`                                      // numbered ones that live, ascending; the first few thousand
+	Stopped          bool                   `protobuf:"varint,110,opt,name=stopped,proto3" json:"stopped,omitempty"`                                // its processes were told to stand still by a signal (STOP), and not to go on since
 	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -531,6 +532,13 @@ func (x *Job) GetSteps() []*LiveStep {
 		return x.Steps
 	}
 	return nil
+}
+
+func (x *Job) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
 }
 
 func (x *Job) GetFinishedUs() int64 {
@@ -3253,7 +3261,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xc7\x0e\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xe1\x0e\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3322,7 +3330,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\n" +
 	"resized_us\x18@ \x01(\x03R\tresizedUs\x12\x18\n" +
 	"\aresizes\x18A \x01(\rR\aresizes\x121\n" +
-	"\x05steps\x18B \x03(\v2\x1b.stint.projections.LiveStepR\x05steps\x12\x1f\n" +
+	"\x05steps\x18B \x03(\v2\x1b.stint.projections.LiveStepR\x05steps\x12\x18\n" +
+	"\astopped\x18n \x01(\bR\astopped\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +

@@ -72,6 +72,7 @@ func (m *Job) CloneVT() *Job {
 	r.HetSize = m.HetSize
 	r.ResizedUs = m.ResizedUs
 	r.Resizes = m.Resizes
+	r.Stopped = m.Stopped
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
@@ -1174,6 +1175,9 @@ func (this *Job) EqualVT(that *Job) bool {
 				return false
 			}
 		}
+	}
+	if this.Stopped != that.Stopped {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -2691,6 +2695,18 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Stopped {
+		i--
+		if m.Stopped {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x6
+		i--
+		dAtA[i] = 0xf0
 	}
 	if len(m.Steps) > 0 {
 		for iNdEx := len(m.Steps) - 1; iNdEx >= 0; iNdEx-- {
@@ -5871,6 +5887,9 @@ func (m *Job) SizeVT() (n int) {
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.Stopped {
+		n += 3
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -8244,6 +8263,26 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 110:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Stopped", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Stopped = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -1486,6 +1486,7 @@ type AnswerConfig struct {
 	Controller    string                 `protobuf:"bytes,4,opt,name=controller,proto3" json:"controller,omitempty"`
 	NextId        uint32                 `protobuf:"varint,5,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
 	Given         *events.Config         `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`
+	Licenses      []*LicenseUse          `protobuf:"bytes,10,rep,name=licenses,proto3" json:"licenses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1564,30 +1565,36 @@ func (x *AnswerConfig) GetGiven() *events.Config {
 	return nil
 }
 
-type AskVerdicts struct {
+func (x *AnswerConfig) GetLicenses() []*LicenseUse {
+	if x != nil {
+		return x.Licenses
+	}
+	return nil
+}
+
+type LicenseUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Used          uint32                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AskVerdicts) Reset() {
+func (x *LicenseUse) Reset() {
 	file_projections_view_proto_init()
-	*x = AskVerdicts{}
+	*x = LicenseUse{}
 	mi := &file_projections_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AskVerdicts) String() string {
+func (x *LicenseUse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AskVerdicts) ProtoMessage() {}
+func (*LicenseUse) ProtoMessage() {}
 
-func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
+func (x *LicenseUse) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[15]
 	if x != nil {
@@ -1600,9 +1607,64 @@ func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use LicenseUse.ProtoReflect.Descriptor instead.
+func (*LicenseUse) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *LicenseUse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LicenseUse) GetUsed() uint32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+type AskVerdicts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskVerdicts) Reset() {
+	file_projections_view_proto_init()
+	*x = AskVerdicts{}
+	mi := &file_projections_view_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskVerdicts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskVerdicts) ProtoMessage() {}
+
+func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use AskVerdicts.ProtoReflect.Descriptor instead.
 func (*AskVerdicts) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{15}
+	return file_projections_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AskVerdicts) GetSeq() uint64 {
@@ -1638,7 +1700,7 @@ type AnswerVerdicts struct {
 func (x *AnswerVerdicts) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[16]
+	mi := &file_projections_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1713,7 @@ func (*AnswerVerdicts) ProtoMessage() {}
 
 func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[16]
+	mi := &file_projections_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1726,7 @@ func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerVerdicts.ProtoReflect.Descriptor instead.
 func (*AnswerVerdicts) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{16}
+	return file_projections_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AnswerVerdicts) GetVerdicts() []*IntentVerdict {
@@ -1700,7 +1762,7 @@ type AskNode struct {
 func (x *AskNode) Reset() {
 	file_projections_view_proto_init()
 	*x = AskNode{}
-	mi := &file_projections_view_proto_msgTypes[17]
+	mi := &file_projections_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1775,7 @@ func (*AskNode) ProtoMessage() {}
 
 func (x *AskNode) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[17]
+	mi := &file_projections_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1788,7 @@ func (x *AskNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskNode.ProtoReflect.Descriptor instead.
 func (*AskNode) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{17}
+	return file_projections_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskNode) GetName() string {
@@ -1757,7 +1819,7 @@ type AnswerNode struct {
 func (x *AnswerNode) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerNode{}
-	mi := &file_projections_view_proto_msgTypes[18]
+	mi := &file_projections_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1832,7 @@ func (*AnswerNode) ProtoMessage() {}
 
 func (x *AnswerNode) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[18]
+	mi := &file_projections_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1845,7 @@ func (x *AnswerNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerNode.ProtoReflect.Descriptor instead.
 func (*AnswerNode) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{18}
+	return file_projections_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AnswerNode) GetNode() *Node {
@@ -1834,7 +1896,7 @@ type NodeRun struct {
 func (x *NodeRun) Reset() {
 	file_projections_view_proto_init()
 	*x = NodeRun{}
-	mi := &file_projections_view_proto_msgTypes[19]
+	mi := &file_projections_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1909,7 @@ func (*NodeRun) ProtoMessage() {}
 
 func (x *NodeRun) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[19]
+	mi := &file_projections_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1922,7 @@ func (x *NodeRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRun.ProtoReflect.Descriptor instead.
 func (*NodeRun) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{19}
+	return file_projections_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeRun) GetJob() *Job {
@@ -1894,7 +1956,7 @@ type AskStatus struct {
 func (x *AskStatus) Reset() {
 	file_projections_view_proto_init()
 	*x = AskStatus{}
-	mi := &file_projections_view_proto_msgTypes[20]
+	mi := &file_projections_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1969,7 @@ func (*AskStatus) ProtoMessage() {}
 
 func (x *AskStatus) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[20]
+	mi := &file_projections_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1982,7 @@ func (x *AskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskStatus.ProtoReflect.Descriptor instead.
 func (*AskStatus) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{20}
+	return file_projections_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AskStatus) GetWantHash() bool {
@@ -1954,7 +2016,7 @@ type AnswerStatus struct {
 func (x *AnswerStatus) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerStatus{}
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2029,7 @@ func (*AnswerStatus) ProtoMessage() {}
 
 func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[21]
+	mi := &file_projections_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2042,7 @@ func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerStatus.ProtoReflect.Descriptor instead.
 func (*AnswerStatus) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{21}
+	return file_projections_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AnswerStatus) GetTerm() *TermState {
@@ -2101,7 +2163,7 @@ type AskWhy struct {
 func (x *AskWhy) Reset() {
 	file_projections_view_proto_init()
 	*x = AskWhy{}
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2176,7 @@ func (*AskWhy) ProtoMessage() {}
 
 func (x *AskWhy) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[22]
+	mi := &file_projections_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2189,7 @@ func (x *AskWhy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWhy.ProtoReflect.Descriptor instead.
 func (*AskWhy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{22}
+	return file_projections_view_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AskWhy) GetJob() uint32 {
@@ -2171,7 +2233,7 @@ type AnswerWhy struct {
 func (x *AnswerWhy) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerWhy{}
-	mi := &file_projections_view_proto_msgTypes[23]
+	mi := &file_projections_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2246,7 @@ func (*AnswerWhy) ProtoMessage() {}
 
 func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[23]
+	mi := &file_projections_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2259,7 @@ func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWhy.ProtoReflect.Descriptor instead.
 func (*AnswerWhy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{23}
+	return file_projections_view_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AnswerWhy) GetJob() *JobView {
@@ -2241,7 +2303,7 @@ type Explanation struct {
 func (x *Explanation) Reset() {
 	file_projections_view_proto_init()
 	*x = Explanation{}
-	mi := &file_projections_view_proto_msgTypes[24]
+	mi := &file_projections_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2316,7 @@ func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[24]
+	mi := &file_projections_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2329,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{24}
+	return file_projections_view_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Explanation) GetStartsNow() string {
@@ -2302,7 +2364,7 @@ type PartitionStanding struct {
 func (x *PartitionStanding) Reset() {
 	file_projections_view_proto_init()
 	*x = PartitionStanding{}
-	mi := &file_projections_view_proto_msgTypes[25]
+	mi := &file_projections_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2377,7 @@ func (*PartitionStanding) ProtoMessage() {}
 
 func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[25]
+	mi := &file_projections_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2390,7 @@ func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionStanding.ProtoReflect.Descriptor instead.
 func (*PartitionStanding) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{25}
+	return file_projections_view_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PartitionStanding) GetPartition() string {
@@ -2359,7 +2421,7 @@ type NodeStanding struct {
 func (x *NodeStanding) Reset() {
 	file_projections_view_proto_init()
 	*x = NodeStanding{}
-	mi := &file_projections_view_proto_msgTypes[26]
+	mi := &file_projections_view_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2434,7 @@ func (*NodeStanding) ProtoMessage() {}
 
 func (x *NodeStanding) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[26]
+	mi := &file_projections_view_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2447,7 @@ func (x *NodeStanding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStanding.ProtoReflect.Descriptor instead.
 func (*NodeStanding) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{26}
+	return file_projections_view_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeStanding) GetWhat() string {
@@ -2434,7 +2496,7 @@ type Remedy struct {
 func (x *Remedy) Reset() {
 	file_projections_view_proto_init()
 	*x = Remedy{}
-	mi := &file_projections_view_proto_msgTypes[27]
+	mi := &file_projections_view_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2509,7 @@ func (*Remedy) ProtoMessage() {}
 
 func (x *Remedy) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[27]
+	mi := &file_projections_view_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2522,7 @@ func (x *Remedy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{27}
+	return file_projections_view_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Remedy) GetChange() string {
@@ -2490,7 +2552,7 @@ type AskWait struct {
 func (x *AskWait) Reset() {
 	file_projections_view_proto_init()
 	*x = AskWait{}
-	mi := &file_projections_view_proto_msgTypes[28]
+	mi := &file_projections_view_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2565,7 @@ func (*AskWait) ProtoMessage() {}
 
 func (x *AskWait) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[28]
+	mi := &file_projections_view_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2578,7 @@ func (x *AskWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskWait.ProtoReflect.Descriptor instead.
 func (*AskWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{28}
+	return file_projections_view_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AskWait) GetIds() []uint32 {
@@ -2554,7 +2616,7 @@ type AnswerWait struct {
 func (x *AnswerWait) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerWait{}
-	mi := &file_projections_view_proto_msgTypes[29]
+	mi := &file_projections_view_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2629,7 @@ func (*AnswerWait) ProtoMessage() {}
 
 func (x *AnswerWait) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[29]
+	mi := &file_projections_view_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2642,7 @@ func (x *AnswerWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerWait.ProtoReflect.Descriptor instead.
 func (*AnswerWait) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{29}
+	return file_projections_view_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AnswerWait) GetEnded() []*Job {
@@ -2630,7 +2692,7 @@ type AskPolicy struct {
 func (x *AskPolicy) Reset() {
 	file_projections_view_proto_init()
 	*x = AskPolicy{}
-	mi := &file_projections_view_proto_msgTypes[30]
+	mi := &file_projections_view_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2705,7 @@ func (*AskPolicy) ProtoMessage() {}
 
 func (x *AskPolicy) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[30]
+	mi := &file_projections_view_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2718,7 @@ func (x *AskPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPolicy.ProtoReflect.Descriptor instead.
 func (*AskPolicy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{30}
+	return file_projections_view_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AskPolicy) GetParts() []PolicyPart {
@@ -2685,7 +2747,7 @@ type AnswerPolicy struct {
 func (x *AnswerPolicy) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerPolicy{}
-	mi := &file_projections_view_proto_msgTypes[31]
+	mi := &file_projections_view_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2760,7 @@ func (*AnswerPolicy) ProtoMessage() {}
 
 func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[31]
+	mi := &file_projections_view_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2773,7 @@ func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerPolicy.ProtoReflect.Descriptor instead.
 func (*AnswerPolicy) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{31}
+	return file_projections_view_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AnswerPolicy) GetPolicy() *PolicyState {
@@ -2746,7 +2808,7 @@ type AskStats struct {
 func (x *AskStats) Reset() {
 	file_projections_view_proto_init()
 	*x = AskStats{}
-	mi := &file_projections_view_proto_msgTypes[32]
+	mi := &file_projections_view_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2821,7 @@ func (*AskStats) ProtoMessage() {}
 
 func (x *AskStats) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[32]
+	mi := &file_projections_view_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2834,7 @@ func (x *AskStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskStats.ProtoReflect.Descriptor instead.
 func (*AskStats) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{32}
+	return file_projections_view_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AskStats) GetReset_() bool {
@@ -2805,7 +2867,7 @@ type AnswerStats struct {
 func (x *AnswerStats) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerStats{}
-	mi := &file_projections_view_proto_msgTypes[33]
+	mi := &file_projections_view_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +2880,7 @@ func (*AnswerStats) ProtoMessage() {}
 
 func (x *AnswerStats) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[33]
+	mi := &file_projections_view_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +2893,7 @@ func (x *AnswerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerStats.ProtoReflect.Descriptor instead.
 func (*AnswerStats) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{33}
+	return file_projections_view_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AnswerStats) GetSinceUs() int64 {
@@ -2951,7 +3013,7 @@ type Passes struct {
 func (x *Passes) Reset() {
 	file_projections_view_proto_init()
 	*x = Passes{}
-	mi := &file_projections_view_proto_msgTypes[34]
+	mi := &file_projections_view_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3026,7 @@ func (*Passes) ProtoMessage() {}
 
 func (x *Passes) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[34]
+	mi := &file_projections_view_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3039,7 @@ func (x *Passes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Passes.ProtoReflect.Descriptor instead.
 func (*Passes) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{34}
+	return file_projections_view_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Passes) GetCount() uint64 {
@@ -3156,7 +3218,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +
 	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\x12\x19\n" +
 	"\bahead_us\x18\x04 \x01(\x12R\aaheadUs\"\v\n" +
-	"\tAskConfig\"\xcc\x01\n" +
+	"\tAskConfig\"\x87\x02\n" +
 	"\fAnswerConfig\x12,\n" +
 	"\x06config\x18\x01 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -3165,7 +3227,13 @@ const file_projections_view_proto_rawDesc = "" +
 	"controller\x18\x04 \x01(\tR\n" +
 	"controller\x12\x17\n" +
 	"\anext_id\x18\x05 \x01(\rR\x06nextId\x12*\n" +
-	"\x05given\x18\x06 \x01(\v2\x14.stint.events.ConfigR\x05given\"N\n" +
+	"\x05given\x18\x06 \x01(\v2\x14.stint.events.ConfigR\x05given\x129\n" +
+	"\blicenses\x18\n" +
+	" \x03(\v2\x1d.stint.projections.LicenseUseR\blicenses\"4\n" +
+	"\n" +
+	"LicenseUse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\rR\x04used\"N\n" +
 	"\vAskVerdicts\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x14\n" +
@@ -3314,7 +3382,7 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_projections_view_proto_goTypes = []any{
 	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
 	(*Ask)(nil),                 // 1: stint.projections.Ask
@@ -3332,110 +3400,112 @@ var file_projections_view_proto_goTypes = []any{
 	(*NodeNow)(nil),             // 13: stint.projections.NodeNow
 	(*AskConfig)(nil),           // 14: stint.projections.AskConfig
 	(*AnswerConfig)(nil),        // 15: stint.projections.AnswerConfig
-	(*AskVerdicts)(nil),         // 16: stint.projections.AskVerdicts
-	(*AnswerVerdicts)(nil),      // 17: stint.projections.AnswerVerdicts
-	(*AskNode)(nil),             // 18: stint.projections.AskNode
-	(*AnswerNode)(nil),          // 19: stint.projections.AnswerNode
-	(*NodeRun)(nil),             // 20: stint.projections.NodeRun
-	(*AskStatus)(nil),           // 21: stint.projections.AskStatus
-	(*AnswerStatus)(nil),        // 22: stint.projections.AnswerStatus
-	(*AskWhy)(nil),              // 23: stint.projections.AskWhy
-	(*AnswerWhy)(nil),           // 24: stint.projections.AnswerWhy
-	(*Explanation)(nil),         // 25: stint.projections.Explanation
-	(*PartitionStanding)(nil),   // 26: stint.projections.PartitionStanding
-	(*NodeStanding)(nil),        // 27: stint.projections.NodeStanding
-	(*Remedy)(nil),              // 28: stint.projections.Remedy
-	(*AskWait)(nil),             // 29: stint.projections.AskWait
-	(*AnswerWait)(nil),          // 30: stint.projections.AnswerWait
-	(*AskPolicy)(nil),           // 31: stint.projections.AskPolicy
-	(*AnswerPolicy)(nil),        // 32: stint.projections.AnswerPolicy
-	(*AskStats)(nil),            // 33: stint.projections.AskStats
-	(*AnswerStats)(nil),         // 34: stint.projections.AnswerStats
-	(*Passes)(nil),              // 35: stint.projections.Passes
-	(*events.Author)(nil),       // 36: stint.events.Author
-	(*events.JobSpec)(nil),      // 37: stint.events.JobSpec
-	(events.Code)(0),            // 38: stint.events.Code
-	(events.JobState)(0),        // 39: stint.events.JobState
-	(*Job)(nil),                 // 40: stint.projections.Job
-	(*Array)(nil),               // 41: stint.projections.Array
-	(events.Reason)(0),          // 42: stint.events.Reason
-	(*Node)(nil),                // 43: stint.projections.Node
-	(*events.PartitionDef)(nil), // 44: stint.events.PartitionDef
-	(*events.Config)(nil),       // 45: stint.events.Config
-	(*IntentVerdict)(nil),       // 46: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 47: stint.projections.TermState
-	(*VoidCount)(nil),           // 48: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 49: stint.projections.PolicyState
+	(*LicenseUse)(nil),          // 16: stint.projections.LicenseUse
+	(*AskVerdicts)(nil),         // 17: stint.projections.AskVerdicts
+	(*AnswerVerdicts)(nil),      // 18: stint.projections.AnswerVerdicts
+	(*AskNode)(nil),             // 19: stint.projections.AskNode
+	(*AnswerNode)(nil),          // 20: stint.projections.AnswerNode
+	(*NodeRun)(nil),             // 21: stint.projections.NodeRun
+	(*AskStatus)(nil),           // 22: stint.projections.AskStatus
+	(*AnswerStatus)(nil),        // 23: stint.projections.AnswerStatus
+	(*AskWhy)(nil),              // 24: stint.projections.AskWhy
+	(*AnswerWhy)(nil),           // 25: stint.projections.AnswerWhy
+	(*Explanation)(nil),         // 26: stint.projections.Explanation
+	(*PartitionStanding)(nil),   // 27: stint.projections.PartitionStanding
+	(*NodeStanding)(nil),        // 28: stint.projections.NodeStanding
+	(*Remedy)(nil),              // 29: stint.projections.Remedy
+	(*AskWait)(nil),             // 30: stint.projections.AskWait
+	(*AnswerWait)(nil),          // 31: stint.projections.AnswerWait
+	(*AskPolicy)(nil),           // 32: stint.projections.AskPolicy
+	(*AnswerPolicy)(nil),        // 33: stint.projections.AnswerPolicy
+	(*AskStats)(nil),            // 34: stint.projections.AskStats
+	(*AnswerStats)(nil),         // 35: stint.projections.AnswerStats
+	(*Passes)(nil),              // 36: stint.projections.Passes
+	(*events.Author)(nil),       // 37: stint.events.Author
+	(*events.JobSpec)(nil),      // 38: stint.events.JobSpec
+	(events.Code)(0),            // 39: stint.events.Code
+	(events.JobState)(0),        // 40: stint.events.JobState
+	(*Job)(nil),                 // 41: stint.projections.Job
+	(*Array)(nil),               // 42: stint.projections.Array
+	(events.Reason)(0),          // 43: stint.events.Reason
+	(*Node)(nil),                // 44: stint.projections.Node
+	(*events.PartitionDef)(nil), // 45: stint.events.PartitionDef
+	(*events.Config)(nil),       // 46: stint.events.Config
+	(*IntentVerdict)(nil),       // 47: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 48: stint.projections.TermState
+	(*VoidCount)(nil),           // 49: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 50: stint.projections.PolicyState
 }
 var file_projections_view_proto_depIdxs = []int32{
 	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
 	11, // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
 	14, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
-	16, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
-	18, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
-	21, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
-	23, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
-	29, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
-	31, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
+	17, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
+	19, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
+	22, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
+	24, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
+	30, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
+	32, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
 	3,  // 9: stint.projections.Ask.test:type_name -> stint.projections.AskTest
-	33, // 10: stint.projections.Ask.stats:type_name -> stint.projections.AskStats
+	34, // 10: stint.projections.Ask.stats:type_name -> stint.projections.AskStats
 	6,  // 11: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
 	12, // 12: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
 	15, // 13: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	17, // 14: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	19, // 15: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	22, // 16: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	24, // 17: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	30, // 18: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	32, // 19: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
+	18, // 14: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
+	20, // 15: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
+	23, // 16: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
+	25, // 17: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
+	31, // 18: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	33, // 19: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
 	4,  // 20: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
-	34, // 21: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
-	36, // 22: stint.projections.AskTest.author:type_name -> stint.events.Author
-	37, // 23: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
-	38, // 24: stint.projections.AnswerTest.code:type_name -> stint.events.Code
-	39, // 25: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	35, // 21: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
+	37, // 22: stint.projections.AskTest.author:type_name -> stint.events.Author
+	38, // 23: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
+	39, // 24: stint.projections.AnswerTest.code:type_name -> stint.events.Code
+	40, // 25: stint.projections.AskJobs.states:type_name -> stint.events.JobState
 	7,  // 26: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	40, // 27: stint.projections.JobView.job:type_name -> stint.projections.Job
+	41, // 27: stint.projections.JobView.job:type_name -> stint.projections.Job
 	8,  // 28: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	41, // 29: stint.projections.JobView.array:type_name -> stint.projections.Array
-	42, // 30: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	42, // 29: stint.projections.JobView.array:type_name -> stint.projections.Array
+	43, // 30: stint.projections.Outcome.reason:type_name -> stint.events.Reason
 	9,  // 31: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	42, // 32: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	43, // 32: stint.projections.Blocker.reason:type_name -> stint.events.Reason
 	8,  // 33: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	43, // 34: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	44, // 35: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	45, // 36: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	44, // 34: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	45, // 35: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	46, // 36: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
 	13, // 37: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	45, // 38: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	45, // 39: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
-	46, // 40: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	43, // 41: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	20, // 42: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	45, // 43: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	40, // 44: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	41, // 45: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	40, // 46: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
-	47, // 47: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	48, // 48: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 49: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 50: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	25, // 51: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	26, // 52: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	28, // 53: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	27, // 54: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	40, // 55: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	41, // 56: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	40, // 57: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 58: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	49, // 59: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	45, // 60: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	35, // 61: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	35, // 62: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	46, // 38: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	46, // 39: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
+	16, // 40: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
+	47, // 41: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	44, // 42: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	21, // 43: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	46, // 44: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	41, // 45: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	42, // 46: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	41, // 47: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
+	48, // 48: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	49, // 49: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 50: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 51: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	26, // 52: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	27, // 53: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	29, // 54: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	28, // 55: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	41, // 56: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	42, // 57: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	41, // 58: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 59: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	50, // 60: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	46, // 61: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	36, // 62: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	36, // 63: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	64, // [64:64] is the sub-list for method output_type
+	64, // [64:64] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 var file_projections_view_proto_once sync.Once
@@ -3481,7 +3551,7 @@ func file_projections_view_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

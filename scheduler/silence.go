@@ -82,7 +82,7 @@ func (b *beats) forgive() {
 }
 
 // observe returns the nodes that are up in the state and were not heard for the timeout, and those that are lost in the
-// state and were heard since; nil if there are none. Names ascend.
+// state, or set down where that does not last, and were heard since; nil if there are none. Names ascend.
 func (b *beats) observe(c *projections.Cluster, timeout time.Duration) *events.Observed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,12 @@ func (b *beats) observe(c *projections.Cluster, timeout time.Duration) *events.O
 	for _, n := range c.Nodes() {
 		last, ever := b.last[n.Name]
 		switch {
+		case n.Rises(c.Config()) && ever && last.UnixMicro() > n.ReasonUs:
+			returned[n.Name] = true
 		case n.Up:
+			if n.Rises(c.Config()) {
+				b.lost[n.Name] = true // until it is heard
+			}
 			if last.Before(b.forgiven) {
 				last = b.forgiven
 			}

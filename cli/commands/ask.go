@@ -36,7 +36,7 @@ func (w *World) context(cluster string, noConvert bool) format.Context {
 		}
 	}
 	return format.Context{
-		Clock: w.clock(), Release: w.Release(), Cluster: cluster, BitstrLen: limit, NoConvert: noConvert,
+		Clock: w.clock(), Release: w.Release(), Cluster: cluster, BitstrLen: limit, ShortIDs: w.Getenv("SLURM_BITSTR_LEN") == "", NoConvert: noConvert,
 	}
 }
 

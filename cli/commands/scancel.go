@@ -42,6 +42,9 @@ func scancel(args []string, w *World) int {
 		}
 		f.Users = w.names("scancel", f.Users)
 	}
+	if s.Sibling != "" {
+		return noSibling(s, w)
+	}
 	if s.Interactive {
 		if done, code := confirm(s, w); done {
 			return code
@@ -66,7 +69,11 @@ func cancel(s *slurm.Scancel, w *World) int {
 	m.Targets = m.Targets[:min(len(m.Targets), targetsAtOnce)]
 	v, err := w.control("scancel", events.Verb_CANCEL, m)
 	if err != nil {
-		return w.unmet("scancel", err)
+		w.unmet("scancel", err)
+		if len(m.Targets) > 0 && m.Filter == nil && m.Signal == 0 && !m.BatchOnly {
+			return unheard
+		}
+		return 1
 	}
 	if len(m.Targets) == 0 && v.Code == events.Code_ACCESS_DENIED {
 		return 0 // what a filter finds of others is passed over
@@ -80,7 +87,8 @@ func cancel(s *slurm.Scancel, w *World) int {
 			continue
 		}
 		for _, line := range strings.Split(refused(t.Code, t.Text), "\n") {
-			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %s: %s\n", asked(m.Targets, t.Job), line)
+			kind, label := asked(m.Targets, t.Job)
+			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on %s id %s: %s\n", kind, label, line)
 		}
 		code = max(code, scancelExit(t.Code))
 	}
@@ -90,27 +98,44 @@ func cancel(s *slurm.Scancel, w *World) int {
 	return code
 }
 
-// scancelExit is the exit code for a job that was not ended: scancel ends with the low byte of Slurm's number for the refusal.
+// unheard is how scancel ends when ids alone are given and nobody takes them.
+const unheard = 8
+
+// scancelExit is the exit code for a job that was not ended: scancel ends with the low byte of Slurm's number for what the
+// controller refuses, and with 1 for what it finds out itself.
 func scancelExit(code events.Code) int {
 	switch code {
 	case events.Code_ACCESS_DENIED:
 		return 2002 & 0xff
-	case events.Code_UNKNOWN_JOB:
+	case events.Code_UNKNOWN_STEP:
 		return 2017 & 0xff
+	case events.Code_BAD_STATE: // a signal for a job that does not run
+		return 2020 & 0xff
 	case events.Code_NOT_WHOLE_HET_JOB:
 		return 60
 	}
 	return 1
 }
 
-// asked is a job that an act failed on as it was asked for: a component by its name, where it was given by that.
-func asked(targets []*events.Target, job uint32) string {
+// noSibling says of each job that it is no federated one.
+func noSibling(s *slurm.Scancel, w *World) int {
+	for _, t := range s.Cancel.Targets {
+		fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on job id %s: there is no federation, so cluster %s has no part in it\n", targetLabel(t), s.Sibling)
+	}
+	return 191
+}
+
+// asked is a job that an act failed on as it was asked for: a step, component or task by its name, where it was given by that.
+func asked(targets []*events.Target, job uint32) (kind, label string) {
 	for _, t := range targets {
-		if t.HasComponent && t.Job+t.Component == job {
-			return targetLabel(t)
+		if t.Job == job && t.HasStep {
+			return "job step", targetLabel(t)
+		}
+		if t.HasComponent && t.Job+t.Component == job || t.Job == job && t.HasTasks {
+			return "job", targetLabel(t)
 		}
 	}
-	return fmt.Sprint(job)
+	return "job", fmt.Sprint(job)
 }
 
 func targetKind(t *events.Target) string {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"stint/cli/site"
 	"stint/cli/slurm"
@@ -111,7 +110,11 @@ func act(s *slurm.Scontrol, w *World, verb events.Verb, make func([]*events.Targ
 	targets := s.Targets
 	if len(s.JobNames) > 0 {
 		more, err := named(s.JobNames, s.Users, w)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoneNamed) && s.Verb != "update":
+			w.complain("scontrol", err)
+			return 0 // as Slurm has it
+		case err != nil:
 			return w.complain("scontrol", err)
 		}
 		targets = append(targets, more...)
@@ -145,10 +148,12 @@ func named(names, users []string, w *World) ([]*events.Target, error) {
 		}
 	}
 	if len(targets) == 0 {
-		return nil, fmt.Errorf("no job of yours is called %s: %s", strings.Join(names, ","), refusals[events.Code_UNKNOWN_JOB])
+		return nil, fmt.Errorf("%w %s: %s", errNoneNamed, strings.Join(names, ","), refusals[events.Code_UNKNOWN_JOB])
 	}
 	return targets, nil
 }
+
+var errNoneNamed = errors.New("no job of yours is called")
 
 // send sends one act, and says what of it failed.
 func send(s *slurm.Scontrol, w *World, verb events.Verb, b body) int {
@@ -169,17 +174,26 @@ func send(s *slurm.Scontrol, w *World, verb events.Verb, b body) int {
 			continue // of an array what waits is held, and tasks that run are left alone
 		}
 		code = 1
-		text := refused(t.Code, t.Text)
-		if refusals[t.Code] != "" {
-			name := t.Name
-			if name == "" {
-				name = fmt.Sprintf("job %d", t.Job)
-			}
-			text += " for " + name
-		}
-		fmt.Fprintln(w.Stderr, text)
+		fmt.Fprintln(w.Stderr, failure(s, t))
 	}
 	return code
+}
+
+// failure says why an act was not done to one of its targets, which is called as it was given.
+func failure(s *slurm.Scontrol, v *events.Verdict) string {
+	text := refused(v.Code, v.Text)
+	if refusals[v.Code] == "" {
+		return text
+	}
+	for _, t := range s.Targets {
+		if t.Job == v.Job && t.HasTasks {
+			return targetLabel(t) + ": " + text
+		}
+	}
+	if v.Name != "" {
+		return text + " for " + v.Name
+	}
+	return fmt.Sprintf("%s for job %d", text, v.Job)
 }
 
 func ping(w *World) int {
@@ -203,30 +217,26 @@ func (w *World) controllerHost(info *projections.AnswerConfig) string {
 	return w.Host
 }
 
-// waitJob waits until jobs run, which is when their nodes are theirs. One that is over, or unknown, will never run.
+// waitJob waits until the nodes of jobs are ready, which they are when a job has them. One that waits, is over or is unknown
+// has none: Slurm ends at once and with 1.
 func waitJob(s *slurm.Scontrol, w *World) int {
 	for _, t := range s.Targets {
-		for pause := 200 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-			a, err := w.jobs("scontrol", &projections.AskJobs{Ids: []uint32{t.Job}, AllStates: true, Slim: true})
-			if err != nil {
-				return w.unmet("scontrol", err)
+		a, err := w.jobs("scontrol", &projections.AskJobs{Ids: []uint32{t.Job}, AllStates: true, Slim: true})
+		if err != nil {
+			return w.unmet("scontrol", err)
+		}
+		c := w.context("", false)
+		rows := narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false), []*events.Target{t})
+		if len(rows) == 0 {
+			return w.complain("scontrol", fmt.Errorf("job %s: %s", targetLabel(t), refusals[events.Code_UNKNOWN_JOB]))
+		}
+		for _, r := range rows {
+			switch {
+			case r.Over():
+				return w.complain("scontrol", fmt.Errorf("job %s: %s", r.Label(), refusals[events.Code_ALREADY_DONE]))
+			case r.Waits():
+				return w.complain("scontrol", fmt.Errorf("job %s has not started, so it has no nodes that could be ready", r.Label()))
 			}
-			c := w.context("", false)
-			known, waits := false, false
-			for _, r := range narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false), []*events.Target{t}) {
-				known = true
-				if r.Over() {
-					return w.complain("scontrol", fmt.Errorf("job %s: %s", r.Label(), refusals[events.Code_ALREADY_DONE]))
-				}
-				waits = waits || r.Waits()
-			}
-			if !known {
-				return w.complain("scontrol", fmt.Errorf("job %s: %s", targetLabel(t), refusals[events.Code_UNKNOWN_JOB]))
-			}
-			if !waits {
-				break
-			}
-			w.Now = w.Wait(pause)
 		}
 	}
 	return 0

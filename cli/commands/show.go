@@ -101,13 +101,9 @@ func showLicenses(s *slurm.Scontrol, w *World) int {
 	if err != nil {
 		return w.unmet("scontrol", err)
 	}
-	a, err := w.jobs("scontrol", &projections.AskJobs{States: []events.JobState{events.JobState_RUNNING, events.JobState_SUSPENDED}})
-	if err != nil {
-		return w.unmet("scontrol", err)
-	}
-	var held []events.License
-	for _, j := range a.GetJobs().GetJobs() {
-		held = append(held, j.GetJob().HeldLicenses()...)
+	var held []events.License // of all jobs, those too that the caller may not see
+	for _, l := range info.GetLicenses() {
+		held = append(held, events.License{Name: l.GetName(), Count: l.GetUsed()})
 	}
 	all := format.Licenses(info.GetConfig(), held)
 	if s.JSON {

@@ -44,6 +44,9 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	if q.States.Special && len(ask.States) > 0 {
 		ask.States = append(slices.Clone(ask.States), events.JobState_PENDING) // which they are as well
 	}
+	if q.States.Stopped && len(ask.States) > 0 {
+		ask.States = append(slices.Clone(ask.States), events.JobState_RUNNING) // likewise
+	}
 	if q.States.Completing {
 		ask.States = nil // shown tells them apart
 	}
@@ -116,6 +119,10 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	if q.Steps {
 		return squeueSteps(q, w, named(rows))
 	}
+	tasks := slices.ContainsFunc(targets, func(t *events.Target) bool { return t.HasTasks })
+	if !q.Array && !tasks {
+		rows = format.Merged(rows)
+	}
 	return squeueJobs(q, w, rows, func(rows []format.Job) []format.Job {
 		if q.Array {
 			rows = format.Expanded(rows)
@@ -166,6 +173,10 @@ func shown(q *slurm.Squeue, j *projections.Job, hidden map[string]bool, me strin
 	case q.States.Completing && j.GetCompleting():
 	case j.Waits() && j.GetSpecialExit():
 		if !q.States.Special {
+			return false
+		}
+	case j.GetState() == events.JobState_RUNNING && j.GetStopped():
+		if !q.States.Stopped {
 			return false
 		}
 	case !slices.Contains(q.States.States, j.GetState()):

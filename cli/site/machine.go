@@ -33,7 +33,7 @@ func OneMachine(o Options, owner uint32) (*events.Config, error) {
 	c.GresTypes, c.AdminUids, c.BfMaxJobTest = []string{"gpu"}, []uint32{0}, 0
 	c.MaxJobCount = 100_000
 	c.MaxArraySize = 100_001
-	c.ReturnToServiceN, c.ReturnToService = 2, true
+	c.ReturnToServiceN, c.ReturnToService = 1, true
 	if owner != 0 {
 		c.AdminUids = append(c.AdminUids, owner)
 	}

@@ -224,14 +224,15 @@ type States struct {
 	Completing bool
 	Requeued   bool
 	Special    bool // requeued as a special exit; PENDING does not mean these
+	Stopped    bool // told to stand still by a signal; RUNNING does not mean these
 }
 
 // Any says whether anything was asked for.
 func (s States) Any() bool {
-	return s.All || s.Completing || s.Requeued || s.Special || len(s.States) > 0
+	return s.All || s.Completing || s.Requeued || s.Special || s.Stopped || len(s.States) > 0
 }
 
-// states that are shown in place of the others while they last; of these the first and SPECIAL_EXIT occur here.
+// states that are shown in place of the others while they last; of these the first, SPECIAL_EXIT and STOPPED occur here.
 var passingStates = map[string]string{
 	"CG": "COMPLETING", "CF": "CONFIGURING", "SO": "STAGE_OUT", "RS": "RESIZING", "RQ": "REQUEUED", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
 	"SE": "SPECIAL_EXIT", "ST": "STOPPED", "RV": "REVOKED", "RD": "RESV_DEL_HOLD", "SI": "SIGNALING",
@@ -268,6 +269,7 @@ next:
 				out.Completing = out.Completing || short == "CG"
 				out.Requeued = out.Requeued || short == "RQ"
 				out.Special = out.Special || short == "SE"
+				out.Stopped = out.Stopped || short == "ST"
 				continue next
 			}
 		}

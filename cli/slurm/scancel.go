@@ -19,15 +19,15 @@ var ScancelTable = Table{Command: "scancel", Usage: "[OPTIONS...] [JOBID[_TASK][
 	{"help", 0, None, T1, 0, 0, "", "help", "", "show this help"},
 	{"hurry", 'H', None, T2, 0, 0, "SCANCEL_HURRY", "hurry", "", "there is no burst buffer whose stage-out could be skipped: no difference"},
 	{"interactive", 'i', None, T1, 0, 0, "SCANCEL_INTERACTIVE", "interactive", "", "ask before each job"},
-	{"jobname", 'n', Required, T1, 0, 0, "SCANCEL_NAME", "name", "NAMES", "jobs of this name"},
-	{"name", 0, Required, T1, 0, 0, "", "name", "NAMES", "jobs of this name"},
+	{"jobname", 'n', Required, T1, 0, 0, "SCANCEL_NAME", "name", "NAME", "jobs of this name"},
+	{"name", 0, Required, T1, 0, 0, "", "name", "NAME", "jobs of this name"},
 	{"me", 0, None, T1, 0, 0, "", "me", "", "my own jobs"},
 	{"nodelist", 'w', Required, T1, 0, 0, "", "nodelist", "NODES", "jobs on any of these nodes"},
 	{"partition", 'p', Required, T1, 0, 0, "SCANCEL_PARTITION", "partition", "NAME", "jobs in this partition"},
 	{"qos", 'q', Required, T1, 0, 0, "SCANCEL_QOS", "qos", "NAME", "jobs of this quality of service"},
 	{"quiet", 'Q', None, T1, 0, 0, "", "quiet", "", "no words about jobs that are over"},
 	{"reservation", 'R', Required, T1, 0, 0, "", "reservation", "NAME", "jobs in this reservation"},
-	{"sibling", 0, Required, T2, 0, 0, "", "", "", ""},
+	{"sibling", 0, Required, T2, 0, 0, "", "sibling", "CLUSTER", "of a federated job; there are none here"},
 	{"signal", 's', Required, T1, 0, 0, "", "signal", "NAME", "send this signal, by name or number, and let the job go on"},
 	{"state", 't', Required, T1, 0, 0, "SCANCEL_STATE", "state", "STATE", "jobs that are PENDING, RUNNING or SUSPENDED"},
 	{"usage", 0, None, T1, 0, 0, "", "usage", "", "show one line of help"},
@@ -46,6 +46,7 @@ type Scancel struct {
 	Interactive bool
 	Verbose     int
 	Clusters    string
+	Sibling     string // not empty: a federated job is meant, of which there is none
 	me          bool
 }
 
@@ -56,11 +57,11 @@ func (s *Scancel) filter() *events.Filter {
 	return s.Cancel.Filter
 }
 
+// filterBy reads a filter: one name, to the letter. Lists are for none of them.
 func filterBy(field func(*events.Filter) *[]string) func(*Scancel, Given) error {
 	return func(s *Scancel, g Given) error {
-		list, err := splitList(g)
-		*field(s.filter()) = list
-		return err
+		*field(s.filter()) = []string{g.Value}
+		return nil
 	}
 }
 
@@ -77,6 +78,7 @@ var scancelEffects = map[string]func(*Scancel, Given) error{
 	"me":          on(func(s *Scancel) *bool { return &s.me }),
 	"verbose":     counter(func(s *Scancel) *int { return &s.Verbose }),
 	"clusters":    word(func(s *Scancel) *string { return &s.Clusters }),
+	"sibling":     word(func(s *Scancel) *string { return &s.Sibling }),
 	"reservation": func(s *Scancel, g Given) error { s.filter().Reservation = g.Value; return nil },
 	"wckey":       func(s *Scancel, g Given) error { s.filter().Wckey = g.Value; return nil },
 	"nodelist":    nodeWord(func(s *Scancel) *string { return &s.filter().Nodes }),
@@ -96,7 +98,7 @@ var scancelEffects = map[string]func(*Scancel, Given) error{
 	"state": func(s *Scancel, g Given) error {
 		state, ok := events.ParseJobState(g.Value)
 		if !ok || state > events.JobState_SUSPENDED {
-			return refusal("Invalid job state specified: %s; only PENDING, RUNNING and SUSPENDED jobs can be cancelled", clip(g.Value))
+			return refusal("Invalid job state specified: %s; one of PENDING, RUNNING and SUSPENDED can be given", clip(g.Value))
 		}
 		s.filter().States = []events.JobState{state}
 		return nil
@@ -116,8 +118,11 @@ func ReadScancel(in Input) (*Scancel, error) {
 	for _, w := range rest {
 		for _, id := range SplitIDs(w) {
 			t, err := ParseTarget(id)
-			if err != nil {
+			switch {
+			case err != nil:
 				return nil, err
+			case t.HasStep && t.Step >= events.StepInteractive && in.Release < 2302:
+				return nil, refusal("Invalid job id %s: releases before 23.02 take steps by their numbers; -b is for the batch shell", clip(id))
 			}
 			s.Cancel.Targets = append(s.Cancel.Targets, t)
 		}

@@ -118,6 +118,14 @@ var scontrolEntities = []struct {
 
 // ReadScontrol reads a call of scontrol. The error is a *Failure.
 func ReadScontrol(in Input) (*Scontrol, error) {
+	s, err := readScontrol(in)
+	if f, ok := err.(*Failure); ok && f.Exit == ExitUsage {
+		f.Exit = 1 // a value that sbatch would not take either is nothing special here
+	}
+	return s, err
+}
+
+func readScontrol(in Input) (*Scontrol, error) {
 	s := &Scontrol{}
 	var signed []string // what follows setdebugflags begins with a sign, and is no option
 	if at := slices.IndexFunc(in.Args, func(a string) bool { return strings.HasPrefix(strings.ToLower(a), "setdebug") }); at >= 0 {
@@ -251,7 +259,9 @@ func (s *Scontrol) show(args []string, in Input) error {
 	case "job":
 		for _, a := range args {
 			for _, id := range SplitIDs(a) {
-				if _, err := ParseTarget(id); err != nil {
+				t, err := ParseTarget(id)
+				many := t.GetHasTasks() && in.Release < 2302 && strings.Contains(id, "[") // until then one task, or all
+				if err != nil || t.HasStep || many {
 					return refusal("Invalid job id specified: %s", clip(id))
 				}
 			}
@@ -306,7 +316,7 @@ func (s *Scontrol) select_(args []string) error {
 		}
 		for _, id := range SplitIDs(a) {
 			t, err := ParseTarget(id)
-			if err != nil {
+			if err != nil || t.HasStep {
 				return refusal("Invalid job id specified: %s", clip(id))
 			}
 			s.Targets = append(s.Targets, t)

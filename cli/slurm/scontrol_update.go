@@ -26,7 +26,11 @@ func (s *Scontrol) update(args []string, in Input) error {
 	entity := ""
 	for _, a := range args {
 		key, value, ok := strings.Cut(a, "=")
-		if !ok || key == "" {
+		switch {
+		case !ok && strings.EqualFold(key, "nice"): // alone: a hundred further back
+			value = defaultNice
+		case !ok && strings.EqualFold(key, "resetaccruetime"):
+		case !ok || key == "":
 			return refusal("%s is not KEY=VALUE", clip(a))
 		}
 		c := change{strings.ToLower(key), value, '='}
@@ -38,7 +42,7 @@ func (s *Scontrol) update(args []string, in Input) error {
 			entity = "job"
 			for _, id := range SplitIDs(value) {
 				t, err := ParseTarget(id)
-				if err != nil {
+				if err != nil || t.HasStep {
 					return refusal("Invalid job id specified: %s", clip(id))
 				}
 				s.Targets = append(s.Targets, t)
@@ -197,6 +201,9 @@ func asNodes(field func(*events.UpdateJob) **string) func(*events.UpdateJob, cha
 	}
 }
 
+// defaultNice is how far back `nice` without a value puts a job.
+const defaultNice = "100"
+
 // jobKeys are what can be changed of a job. An entry without a function is known and refused by name.
 var jobKeys = map[string]func(*events.UpdateJob, change, Input) error{
 	"account":       asText(func(u *events.UpdateJob) **string { return &u.Account }),
@@ -243,7 +250,7 @@ var jobKeys = map[string]func(*events.UpdateJob, change, Input) error{
 	"nice": func(u *events.UpdateJob, c change, _ Input) error {
 		n, err := strconv.ParseInt(c.value, 10, 64)
 		if c.value == "" {
-			n, err = 100, nil
+			n, err = 0, nil
 		}
 		if err != nil || n > maxNice || n < -maxNice {
 			return refusal("%s is not a nice value: write a whole number from -%d to %d", clip(c.value), maxNice, maxNice)
@@ -333,8 +340,25 @@ var jobKeys = map[string]func(*events.UpdateJob, change, Input) error{
 		return err
 	},
 	"resetaccruetime": func(u *events.UpdateJob, c change, _ Input) error { u.ResetAccrue = true; return nil },
-	"burstbuffer":     nil, "clusters": nil, "clusterfeatures": nil, "corespec": nil, "delayboot": nil, "mcslabel": nil, "prefer": nil, "reboot": nil,
-	"sitefactor": nil, "switches": nil, "threadspec": nil,
+	"burstbuffer":     nil, "clusters": nil, "clusterfeatures": nil, "corespec": nil, "delayboot": nil, "mcslabel": nil, "reboot": nil, "sitefactor": nil, "threadspec": nil,
+	"prefer": func(u *events.UpdateJob, c change, _ Input) error {
+		f, err := ParseConstraint(c.value)
+		u.Prefer = ptr(f)
+		return err
+	},
+	"switches": func(u *events.UpdateJob, c change, _ Input) error {
+		n, wait, timed := strings.Cut(c.value, "@")
+		if _, err := positive("Switches", n); err != nil {
+			return err
+		}
+		if timed {
+			if _, err := ParseLimit(wait); err != nil {
+				return refusal("Switches: %v", err)
+			}
+		}
+		u.Switches = ptr(c.value)
+		return nil
+	},
 }
 
 func (s *Scontrol) jobChange(c change, in Input) error {
@@ -390,7 +414,9 @@ func nodesChange(u *events.UpdateJob, c change, _ Input) error {
 	if err != nil {
 		return refusal("%s: %v", c.key, err)
 	}
-	u.MinNodes, u.MaxNodes = ptr(least), ptr(most)
+	if u.MinNodes = ptr(least); strings.Contains(c.value, "-") {
+		u.MaxNodes = ptr(most) // a number alone is the least: the most stays what it was
+	}
 	return nil
 }
 

@@ -169,11 +169,7 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Gres }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Gres)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Gres = tmpContainer
 	}
@@ -190,11 +186,7 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Rlimits; rhs != nil {
 		tmpContainer := make([]*events.Rlimit, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Rlimit }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Rlimit)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Rlimits = tmpContainer
 	}
@@ -291,11 +283,7 @@ func (m *Part) CloneVT() *Part {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.GresShare, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.GresShare }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.GresShare)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Gres = tmpContainer
 	}
@@ -962,11 +950,7 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Gres{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Gres) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1028,11 +1012,7 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Rlimit{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Rlimit) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1201,11 +1181,7 @@ func (this *Part) EqualVT(that *Part) bool {
 			if q == nil {
 				q = &events.GresShare{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.GresShare) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -2188,24 +2164,12 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Rlimits) > 0 {
 		for iNdEx := len(m.Rlimits) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Rlimits[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Rlimits[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Rlimits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x1
 			i--
@@ -2312,24 +2276,12 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Gres[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x4a
 		}
@@ -2591,24 +2543,12 @@ func (m *Part) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Gres[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x22
 		}
@@ -3776,13 +3716,7 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -3827,13 +3761,7 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Rlimits) > 0 {
 		for _, e := range m.Rlimits {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -3964,13 +3892,7 @@ func (m *Part) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5302,16 +5224,8 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.Gres{})
-			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
-					return err
-				}
+			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 10:
@@ -5584,16 +5498,8 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Rlimits = append(m.Rlimits, &events.Rlimit{})
-			if unmarshal, ok := interface{}(m.Rlimits[len(m.Rlimits)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Rlimits[len(m.Rlimits)-1]); err != nil {
-					return err
-				}
+			if err := m.Rlimits[len(m.Rlimits)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 22:
@@ -6500,16 +6406,8 @@ func (m *Part) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.GresShare{})
-			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
-					return err
-				}
+			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 5:

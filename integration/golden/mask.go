@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"stint/events"
 )
 
 // idsFrom: where job ids are not the recorded ones they are beyond it, and differ from the recorded by about as much.
@@ -57,7 +59,7 @@ var (
 var unordered = regexp.MustCompile(`\bsinfo\b.* -N\b|\bsinfo -N\b|\bsinfo -S -?[nN]$`)
 var unorderedRow = regexp.MustCompile(`^final-states/026-out-CS$`)
 
-var anyNumber = regexp.MustCompile(`^(fmt-[pQOeP]|long-(Priority|PriorityLong|PendingTime|CPUsLoad|FreeMem|AllocSid|CPULoad|All)|fmt-w2|fmt-all|field-(DBIndex|Priority|CPUTimeRAW|ElapsedRaw|ResvCPURAW))$`)
+var anyNumber = regexp.MustCompile(`^(squeue-requeued|fmt-[pQOeP]|long-(Priority|PriorityLong|PendingTime|CPUsLoad|FreeMem|AllocSid|CPULoad|All)|fmt-w2|fmt-all|field-(DBIndex|Priority|CPUTimeRAW|ElapsedRaw|ResvCPURAW))$`)
 
 // cpuTimes are rows of how long processors worked, which a short step may not show at all.
 var (
@@ -67,6 +69,9 @@ var (
 
 // earlier are rows of all jobs of a user, where the recorded cluster still knew those of other scenarios.
 var earlier = regexp.MustCompile(`^squeue-(all|all-fmt|F|CD)$`)
+
+// ofJob is a record of sacct about a job.
+var ofJob = regexp.MustCompile(`(?m)^\d+(_\d+)? .*\n?`)
 
 // withoutEarlier leaves out the lines of jobs before the scenario of final states.
 func withoutEarlier(out string) string {
@@ -188,11 +193,19 @@ func mask(group, line string) string {
 	if group == "nodes" {
 		line = strings.ReplaceAll(settling.ReplaceAllString(line, "$1"), "+NOT_RESPONDING", "")
 	}
+	if cutID.MatchString(line) && len(line) == 31 {
+		line = line[:strings.IndexByte(line, '[')+cutTo]
+	}
 	for _, m := range masks {
 		line = m.like.ReplaceAllString(line, m.by)
 	}
 	return line
 }
+
+// cutID is an id with a list of array tasks that was cut to 31 bytes: how much of the list that leaves depends on how long the number is.
+var cutID = regexp.MustCompile(`^\d+_\[[\d,-]*$`)
+
+const cutTo = 20
 
 // figures leaves of what sdiag prints the labels: its numbers are of the moment, and its list of calls names Slurm's own.
 func figures(text string) string {
@@ -226,6 +239,7 @@ func sameLine(r *row, a, b string, ids map[string]string) bool {
 		loose = loose || t[0] == '@' || isId(job)
 	}
 	free := anyNumber.MatchString(r.bare())
+	unseen := unlooked.MatchString(r.Group + "/" + r.Name) // see there
 	if ranges.MatchString(r.bare()) {
 		a, b = figure.ReplaceAllString(a, "@FIGURE"), figure.ReplaceAllString(b, "@FIGURE")
 		x, y, loose = token.FindAllString(a, -1), token.FindAllString(b, -1), true
@@ -248,6 +262,8 @@ func sameLine(r *row, a, b string, ids map[string]string) bool {
 			loose = true
 		case free && number(p) && number(q):
 			loose = true
+		case unseen && p == "None" && isReason(q) && slices.Contains(x[:i], "PENDING"):
+			loose = true
 		case strings.TrimSpace(p) == "" && strings.TrimSpace(q) == "":
 			blanks = true
 		default:
@@ -255,6 +271,19 @@ func sameLine(r *row, a, b string, ids map[string]string) bool {
 		}
 	}
 	return loose || !blanks
+}
+
+// unlooked are rows that were recorded before the real controller looked at a job that was just submitted, changed or released, which it
+// does within three seconds: until then it has no reason (None). Stint looks at once, so there its reason may be any.
+var unlooked = regexp.MustCompile(`^(control/08[34]-|dependency/(022-aftercorr-pending|026-singleton|027-on-done-ok)$|array/01[45]-)`)
+
+func isReason(word string) bool {
+	for r := range events.Reason_name {
+		if events.Reason(r).Word() == word {
+			return true
+		}
+	}
+	return false
 }
 
 // drop leaves blanks out.

@@ -67,14 +67,17 @@ if [ "$SCENE" = s10_state ]; then
   }
 fi
 
-# When the recorder came to accounting, the first jobs had long been forgotten by the controller. Here they are made to be.
+# When the recorder came to accounting, and to a job that waits for one of the first, the first jobs had long been forgotten by the controller.
+# Here they are made to be.
 if [ "$SCENE" = s40_life ]; then
+  keeping() { sed -i "s/^MinJobAge=.*/MinJobAge=$1/" /etc/slurm/slurm.conf; command scontrol reconfigure; }
+  forgotten() { # JOB…
+    local j; keeping 2
+    for j in "$@"; do for _ in $(seq 40); do command scontrol show job "$j" >/dev/null 2>&1 || break; command sleep 0.5; done; done
+  }
   eval "played_$(declare -f G)"
   G() {
-    if [ "$GROUP/$1" = sacct/states ] && wanted; then
-      sed -i 's/^MinJobAge=.*/MinJobAge=2/' /etc/slurm/slurm.conf; command scontrol reconfigure
-      for _ in $(seq 40); do command scontrol show job "$JN" >/dev/null 2>&1 || command scontrol show job "$T1" >/dev/null 2>&1 || break; command sleep 0.5; done
-    fi
+    [ "$GROUP/$1" = sacct/states ] && wanted && forgotten "$JN" "$T1"
     played_G "$@"
   }
 fi
@@ -89,15 +92,36 @@ if [ "$SCENE" = s40_life ]; then
     yes) command scontrol update nodename='n[1-4]' state=resume ;;
     esac
   }
+  starting() { command scontrol update partition=compute state="$1"; } # down: nothing starts, and that is the reason
+  back() { local i; for i in $(seq 100); do case $(command sinfo -h -N -n "$1" -o %T) in *down*) command sleep 0.1 ;; *) return ;; esac; done; }
   eval "looked_$(declare -f G)"
   G() {
-    case $GROUP/$1/${TAKING:-} in control/user-release_J/) idle || taking no ;; esac # the first one only
+    idle || case $GROUP/$1/${TAKING:-} in
+    control/user-release_J/) taking no ;; # the first one only
+    array/release-one/*) starting down ;;
+    # The recorded jobs had equal priorities, since they were as large and of one user.
+    dependency/array-dep-pending/*) command scontrol update jobid="$B2" priority=500; command scontrol update jobid="$B3" priority=500 ;;
+    dependency/singleton/*) command scontrol update jobid="$S1" priority=500; command scontrol update jobid="$S2" priority=500 ;;
+    # A node that was set down serves again when it is heard (ReturnToService=2): the real controller had an answer on its way.
+    nodes/undrain-sinfo/* | nodes/downrun-sinfo/*) back n2 ;;
+    esac
     looked_G "$@"
-    case $GROUP/$1/${TAKING:-} in control/user-hold_J/no) idle || taking yes ;; esac
+    idle || case $GROUP/$1/${TAKING:-} in
+    control/user-hold_J/no) taking yes ;;
+    array/update-task/* | dependency/singleton/* | dependency/on-done-ok/*) starting up ;;
+    array/cancel-task/*) touch "$(wd)/go" ;;
+    dependency/on-done-failed/*) keeping 300 ;;
+    esac
   }
   sub() { # of a row of scancel, whose name is the caller's n
     idle && return 0
     case $GROUP/$1 in
+    # Jobs that the recorded cluster had not begun yet, or took a while to end.
+    dependency/'-J sing --wrap '*) starting down >&2 ;;
+    dependency/"-d afterok:$C0 "*) starting down >&2 ;;
+    dependency/"-d afterok:$C3 "*) forgotten "$C3" >&2 ;;
+    array/'-J arr '*)
+      set -- '-J arr -a 0-20:5%2 --wrap "trap \"sleep 0.3; exit 0\" TERM; while [ \$SLURM_ARRAY_TASK_ID -gt 5 -o ! -e go ]; do sleep 0.1; done"' ;;
     scancel/'-J scr '*)
       case ${n:-} in
       one | name | jobname | part | state | state-pd | state-bad | Q | ctld | w-bad | wckey | res | u-bad | n-u) command scontrol update nodename='n[1-4]' state=drain reason=staging ;;

@@ -132,9 +132,9 @@ func (t *teller) ofTasks(i int, job uint32, has bool, tasks events.Words, kind, 
 func (t *teller) judged(i int, j *events.Judged) {
 	if j.Code != events.Code_OK {
 		t.line(i, "refused", leader, fmt.Sprintf("refused what was asked in message %d", j.GetIntent().GetSeq()), join(codeText(j.Code), j.Text))
-		return
+	} else {
+		t.line(i, "done", leader, fmt.Sprintf("did what was asked in message %d to %s", j.GetIntent().GetSeq(), plural(uint64(j.Touched), "job or node", "jobs or nodes")), j.Text)
 	}
-	t.line(i, "done", leader, fmt.Sprintf("did what was asked in message %d to %s", j.GetIntent().GetSeq(), plural(uint64(j.Touched), "job or node", "jobs or nodes")), j.Text)
 	for _, v := range j.Verdicts {
 		what := "not done to " + v.Name
 		if v.Job != 0 {

@@ -183,6 +183,8 @@ func updateText(u *events.UpdateJob) string {
 	add(u.StdIn != nil, "StdIn", u.GetStdIn())
 	add(u.SetGres, "Gres", fmt.Sprintf("%d kinds", len(u.Gres)))
 	add(u.CpusPerTask != nil, "CPUsPerTask", u.GetCpusPerTask())
+	add(u.Cpus != nil, "NumCPUs", u.GetCpus())
+	add(u.Prefer != nil, "Prefer", u.GetPrefer())
 	add(u.MinCpusPerNode != nil, "MinCPUsNode", u.GetMinCpusPerNode())
 	add(u.TmpDiskMib != nil, "MinTmpDiskNode", u.GetTmpDiskMib())
 	add(u.Licenses != nil, "Licenses", u.GetLicenses())

@@ -23,6 +23,14 @@ type act struct {
 	first   *refusal
 }
 
+// denied refuses all that was asked, job by job, so that the story of each tells of it.
+func (a *act) denied(list []*events.Target, why string) []*events.Fact {
+	for _, t := range list {
+		a.fail(t.Job, refuse(events.Code_ACCESS_DENIED, "%s", why))
+	}
+	return a.done()
+}
+
 func (a *act) did(f *events.Fact) { a.facts = append(a.facts, f) }
 
 func (a *act) fail(job uint32, r *refusal) {
@@ -113,7 +121,11 @@ func (a *act) each(list []*events.Target, quiet bool, f func(part)) {
 	for _, t := range list {
 		parts := a.d.parts(t)
 		if len(parts) == 0 && !quiet {
-			a.fail(t.Job, refuse(events.Code_UNKNOWN_JOB, "there is no job %d", t.Job))
+			what := "there is no job %d"
+			if t.HasTasks && (a.d.r.Job(t.Job) != nil || a.d.r.Array(t.Job) != nil) {
+				what = "job %d has no such task"
+			}
+			a.fail(t.Job, refuse(events.Code_UNKNOWN_JOB, what, t.Job))
 		}
 		for _, p := range parts {
 			switch {
@@ -142,6 +154,8 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 		return d.refused(r)
 	}
 	a := &act{d: d}
+	// Whoever says more than which jobs has them looked up first, and then one that is over is as unknown as one that never was.
+	looked := m.Filter != nil || m.Signal != 0 || m.BatchOnly
 	one := func(p part, step *events.Target) {
 		if meets == nil || meets(p.job) {
 			a.cancel(p, m, step)
@@ -154,6 +168,12 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 				t = &events.Target{Job: t.Job, Step: t.Step, HasStep: t.HasStep}
 			}
 			whole = whole || d.r.Job(t.Job).Leads() && !t.HasComponent
+			if looked || t.HasStep {
+				if known := slices.ContainsFunc(d.parts(t), func(p part) bool { return !p.job.Over() }); !known {
+					a.fail(t.Job, refuse(events.Code_UNKNOWN_JOB, "there is no job %d that waits or runs", t.Job))
+					continue
+				}
+			}
 			a.each([]*events.Target{t}, true, func(p part) {
 				if p.job.HetOffset > 0 && p.job.Waits() && !whole && m.Signal == 0 {
 					a.fail(p.job.Id, refuse(events.Code_NOT_WHOLE_HET_JOB, "job %d+%d waits with the rest of job %d; cancel that", p.job.HetId, p.job.HetOffset, p.job.HetId))
@@ -200,13 +220,10 @@ func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 	j := p.job
 	step := t.GetHasStep()
 	switch {
-	case step && j.Waits():
-		a.fail(j.Id, refuse(events.Code_UNKNOWN_JOB, "job %d has not started, so it has no step %s", j.Id, events.StepName(t.GetStep())))
-		return
-	case step && j.Completing:
-		return // there is no such step any more
+	case step && (j.Waits() || j.Completing):
+		return // there is no such step yet, or any more, and Slurm says nothing of it
 	case step && !events.IsMainStep(t.GetStep()) && j.LiveStep(t.GetStep()) == nil && len(j.GetSteps()) < projections.MaxSteps:
-		a.fail(j.Id, refuse(events.Code_UNKNOWN_JOB, "job %d has no step %s that runs", j.Id, events.StepName(t.GetStep())))
+		a.fail(j.Id, refuse(events.Code_UNKNOWN_STEP, "job %d has no step %s that runs", j.Id, events.StepName(t.GetStep())))
 		return
 	case step:
 		signal := m.Signal
@@ -309,7 +326,7 @@ func (d *Desk) filter(f *events.Filter) (func(*projections.Job) bool, *refusal) 
 	}, nil
 }
 
-// hold keeps waiting jobs from starting.
+// hold keeps waiting jobs from starting, and running ones from starting again when they come back into the queue.
 func (d *Desk) hold(m *events.Select) []*events.Fact {
 	if r := checkTargets(m.Targets); r != nil {
 		return d.refused(r)
@@ -321,8 +338,6 @@ func (d *Desk) hold(m *events.Select) []*events.Fact {
 	a := &act{d: d}
 	a.each(m.Targets, false, func(p part) {
 		switch {
-		case !p.job.Waits():
-			a.touched++ // it has started: there is nothing to keep it from, and Slurm says nothing of it
 		case p.job.Hold == events.HoldKind_HELD_ADMIN && kind == events.HoldKind_HELD_USER && !d.admin(), p.job.Hold == kind:
 			a.touched++ // held as it is
 		default:
@@ -341,8 +356,6 @@ func (d *Desk) release(m *events.Select) []*events.Fact {
 	a := &act{d: d}
 	a.each(m.Targets, false, func(p part) {
 		switch {
-		case !p.job.Waits():
-			a.touched++
 		case p.job.Hold == events.HoldKind_HELD_ADMIN && !d.admin():
 			by := "by an administrator, who"
 			if r := p.job.Reason; r != events.Reason_NONE && r != events.Reason_JOB_HELD_ADMIN {
@@ -372,8 +385,8 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 	one := func(p part) {
 		j := p.job
 		switch {
-		case j.Spec.GetRequeue() != events.Choice_CHOICE_YES && !d.admin():
-			a.fail(j.Id, refuse(events.Code_NOT_REQUEUEABLE, "job %d was submitted as not to be requeued", j.Id))
+		case j.Spec.GetRequeue() != events.Choice_CHOICE_YES:
+			a.fail(j.Id, refuse(events.Code_NOT_REQUEUEABLE, "job %d is not to be requeued; scontrol update JobId=%d Requeue=1 lets it be", j.Id, j.Id))
 		case j.Waits():
 			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is in the queue already", j.Id))
 		case j.Over() && !j.Completing:
@@ -434,8 +447,11 @@ func Requeued(j *projections.Job, stopped int64, hold bool, now int64) *events.R
 	if r.BeginUs <= now {
 		r.BeginUs, r.Reason = 0, events.Reason_NONE
 	}
-	if hold {
+	switch {
+	case hold:
 		r.Hold, r.Priority, r.Reason = events.HoldKind_HELD_USER, 0, events.Reason_JOB_REQUEUED_HELD
+	case j.Hold != events.HoldKind_NOT_HELD: // while it ran
+		r.Hold, r.Priority, r.Reason = j.Hold, 0, events.Reason_NONE
 	}
 	return r
 }
@@ -471,10 +487,10 @@ func (d *Desk) pause(m *events.Select, one func(*act, *projections.Job)) []*even
 	if r := checkTargets(m.Targets); r != nil {
 		return d.refused(r)
 	}
-	if !d.admin() {
-		return d.refused(refuse(events.Code_ACCESS_DENIED, "only an administrator may suspend and resume jobs"))
-	}
 	a := &act{d: d}
+	if !d.admin() {
+		return a.denied(m.Targets, "only an administrator may suspend and resume jobs")
+	}
 	a.each(m.Targets, false, func(p part) {
 		if p.job.Stop != nil || p.job.Completing {
 			a.fail(p.job.Id, refuse(events.Code_BAD_STATE, "job %d is ending", p.job.Id))
@@ -517,10 +533,10 @@ func (d *Desk) top(m *events.Select) []*events.Fact {
 	if r := checkTargets(m.Targets); r != nil {
 		return d.refused(r)
 	}
-	if !d.admin() && !userTop(d.r.Config()) {
-		return d.refused(refuse(events.Code_ACCESS_DENIED, "users may not reorder their jobs here (SchedulerParameters=enable_user_top lets them)"))
-	}
 	a := &act{d: d}
+	if !d.admin() && !userTop(d.r.Config()) {
+		return a.denied(m.Targets, "users may not reorder their jobs here (SchedulerParameters=enable_user_top lets them)")
+	}
 	var first []*projections.Job
 	a.each(m.Targets, false, func(p part) {
 		switch {

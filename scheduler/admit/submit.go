@@ -627,9 +627,7 @@ func (d *Desk) dependencies(id uint32, list []*events.Dependency) *refusal {
 		case events.DependencyKind_SINGLETON:
 			continue
 		case events.DependencyKind_AFTER, events.DependencyKind_AFTER_OK, events.DependencyKind_AFTER_NOT_OK, events.DependencyKind_AFTER_ANY,
-			events.DependencyKind_AFTER_CORR:
-		case events.DependencyKind_AFTER_BURST_BUFFER:
-			return refuse(events.Code_UNSUPPORTED, "not supported: waiting for a burst buffer")
+			events.DependencyKind_AFTER_CORR, events.DependencyKind_AFTER_BURST_BUFFER: // without burst buffers nothing is staged out: the end is enough
 		default:
 			return refuse(events.Code_INVALID_DEPENDENCY, "the kind %d of a dependency is not known", dep.Kind)
 		}

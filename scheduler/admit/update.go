@@ -94,7 +94,7 @@ func (d *Desk) updateSizes(m *events.UpdateJob) *refusal {
 	}
 	if r := texts(MaxText, "the partition", str(m.Partition), "the job name", str(m.Name), "the comment", str(m.Comment), "the account", str(m.Account),
 		"the QOS", str(m.Qos), "the administrator's comment", str(m.AdminComment), "the features", str(m.Features), "the wckey", str(m.Wckey),
-		"the mail user", str(m.MailUser), "the output file name", str(m.StdOut), "the error file name", str(m.StdErr), "the input file name", str(m.StdIn)); r != nil {
+		"the mail user", str(m.MailUser), "the features it prefers", str(m.Prefer), "the switches", str(m.Switches), "the output file name", str(m.StdOut), "the error file name", str(m.StdErr), "the input file name", str(m.StdIn)); r != nil {
 		return r
 	}
 	return texts(MaxList, "the node list", str(m.NodeList), "the list of excluded nodes", str(m.Exclude))
@@ -135,7 +135,7 @@ func (d *Desk) changeState(j *projections.Job, u *events.UpdateJob) *refusal {
 		{u.Licenses != nil, "the licences"}, {u.Reservation != nil, "the reservation"}, {u.Contiguous != nil, "whether its nodes are consecutive"},
 		{u.Exclusive != nil, "whether its nodes are shared"}, {u.TimeMinS != nil, "the least time"}, {u.WorkDir != nil, "the working directory"},
 		{u.Switches != nil, "the switches"}, {u.SocketsPerNode != nil || u.CoresPerSocket != nil || u.ThreadsPerCore != nil, "the build of its nodes"},
-		{u.ResetAccrue, "since when it waits"},
+		{u.ResetAccrue, "since when it waits"}, {u.Prefer != nil, "the features it prefers"},
 	} {
 		if f.set {
 			return refuse(events.Code_BAD_STATE, "job %d has started; %s can be changed only while it waits", j.Id, f.what)
@@ -180,8 +180,48 @@ func (d *Desk) changeLimit(j *projections.Job, u *events.UpdateJob) *refusal {
 	if *u.TimeLimitS == 0 {
 		*u.TimeLimitS = MaxTime(d.r.Partition(j.Partition))
 	}
-	if *u.TimeLimitS > j.LimitS && !d.admin() {
-		return refuse(events.Code_ACCESS_DENIED, "only an administrator may raise the time limit of job %d above its %s", j.Id, minutes(j.LimitS))
+	switch {
+	case *u.TimeLimitS <= j.LimitS, d.admin():
+	case !j.Waits():
+		return refuse(events.Code_ACCESS_DENIED, "job %d has started: only an administrator may raise its time limit above %s", j.Id, minutes(j.LimitS))
+	case *u.TimeLimitS > d.longest(j, u):
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may raise the time limit of job %d above the %s of its partition", j.Id, minutes(d.longest(j, u)))
+	}
+	return nil
+}
+
+// longest is the longest time limit of the partitions that a job will ask for, in seconds.
+func (d *Desk) longest(j *projections.Job, u *events.UpdateJob) (most uint32) {
+	list := j.Spec.GetPartition()
+	if u.Partition != nil {
+		list = *u.Partition
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if p := d.r.Partition(name); p != nil {
+			most = max(most, MaxTime(p))
+		}
+	}
+	return most
+}
+
+// changeNodes settles how many nodes are asked for: one number is the least, and the most stays what it was.
+func (d *Desk) changeNodes(j *projections.Job, u *events.UpdateJob, names []string) *refusal {
+	if u.MinNodes == nil {
+		return nil
+	}
+	most := j.Spec.GetMaxNodes()
+	if u.MaxNodes != nil {
+		most = *u.MaxNodes
+	}
+	if most != 0 && *u.MinNodes > most {
+		return refuse(events.Code_INVALID_NODE_COUNT, "job %d asks for at most %d nodes, so it cannot ask for at least %d; write NumNodes=%d-%d", j.Id, most, *u.MinNodes, *u.MinNodes, *u.MinNodes)
+	}
+	have := 0
+	for _, name := range names {
+		have = max(have, len(d.r.PartitionNodes(name)))
+	}
+	if int(*u.MinNodes) > have {
+		return refuse(events.Code_INVALID_NODE_COUNT, "job %d would ask for %d nodes, and partition %s has %d", j.Id, *u.MinNodes, strings.Join(names, ","), have)
 	}
 	return nil
 }
@@ -190,43 +230,37 @@ func (d *Desk) changeRights(j *projections.Job, u *events.UpdateJob) *refusal {
 	if u.Priority != nil && j.Hold != events.HoldKind_NOT_HELD {
 		return refuse(events.Code_BAD_STATE, "job %d is held: release it before its priority is set", j.Id)
 	}
+	var moved uint32
 	if u.Nice != nil && u.Priority == nil && j.Hold == events.HoldKind_NOT_HELD && !j.Spec.GetHasPriority() {
 		// Standing further back is what nice is for: the priority moves with it.
-		spec := &events.JobSpec{Nice: *u.Nice}
-		if p := priorityOf(j.Family(), spec); p != j.Priority && (p < j.Priority || d.admin()) {
-			u.Priority = &p
-		}
+		moved = priorityOf(j.Family(), &events.JobSpec{Nice: *u.Nice})
+		u.Priority = &moved
 	}
 	if d.admin() {
 		return nil
 	}
 	switch {
-	case u.Priority != nil && *u.Priority > j.Priority:
+	case u.Nice != nil && *u.Nice < 0:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may put job %d before others with a nice value below 0", j.Id)
+	case u.Priority != nil && *u.Priority > j.Priority && u.Priority != &moved:
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may raise the priority of job %d above its %d", j.Id, j.Priority)
-	case u.Nice != nil && *u.Nice < j.Spec.GetNice():
-		return refuse(events.Code_ACCESS_DENIED, "only an administrator may lower the nice value of job %d below its %d", j.Id, j.Spec.GetNice())
 	case u.DeadlineUs != nil:
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may change the deadline of job %d", j.Id)
 	case u.AdminComment != nil:
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may set the administrator's comment")
+	case u.TasksPerNode != nil:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may change the tasks of each node of job %d", j.Id)
+	case u.Contiguous != nil:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may change whether the nodes of job %d are consecutive", j.Id)
+	case u.Exclusive != nil:
+		return refuse(events.Code_ACCESS_DENIED, "only an administrator may change whether job %d shares its nodes", j.Id)
 	}
 	return nil
 }
 
 // changePlace checks what decides where the job may run, as a submission would be checked.
 func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
-	if u.Cpus != nil && u.Tasks != nil {
-		return refuse(events.Code_MALFORMED, "the number of CPUs and that of tasks are given at once")
-	}
-	if u.Cpus != nil {
-		per := max(j.Spec.GetCpusPerTask(), 1)
-		if u.CpusPerTask != nil {
-			per = max(*u.CpusPerTask, 1)
-		}
-		tasks := (*u.Cpus + per - 1) / per
-		u.Tasks, u.Cpus = &tasks, nil
-	}
-	if !u.SetGres && u.CpusPerTask == nil && u.MinCpusPerNode == nil && u.TmpDiskMib == nil && u.Licenses == nil && u.Reservation == nil &&
+	if !u.SetGres && u.Cpus == nil && u.Prefer == nil && u.CpusPerTask == nil && u.MinCpusPerNode == nil && u.TmpDiskMib == nil && u.Licenses == nil && u.Reservation == nil &&
 		u.Contiguous == nil && u.Exclusive == nil && u.TasksPerNode == nil && u.SocketsPerNode == nil && u.CoresPerSocket == nil && u.ThreadsPerCore == nil &&
 		u.Partition == nil && u.Features == nil && u.NodeList == nil && u.Exclude == nil && u.MinNodes == nil && u.MaxNodes == nil &&
 		u.Tasks == nil && u.MemPerNodeMib == nil && u.MemPerCpuMib == nil && u.Account == nil && u.Qos == nil {
@@ -246,7 +280,20 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	if r != nil {
 		return r
 	}
-	if u.Account != nil || u.Qos != nil {
+	if r := d.changeNodes(j, u, names); r != nil {
+		return r
+	}
+	if u.Account != nil && *u.Account == "" {
+		return refuse(events.Code_INVALID_ACCOUNT, "job %d needs an account", j.Id)
+	}
+	if u.Account != nil && u.Qos == nil {
+		// The QOS stays, even one that is not the account's: then the job waits for it to be changed as well.
+		spec.Qos = ""
+		if r := d.belongs(spec, j.GetOwner().GetUser()); r != nil {
+			return r
+		}
+		*u.Account, spec.Qos = spec.Account, j.Spec.GetQos()
+	} else if u.Account != nil || u.Qos != nil {
 		if r := d.belongs(spec, j.GetOwner().GetUser()); r != nil {
 			return r
 		}
@@ -270,7 +317,7 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	for _, f := range []struct {
 		to   *string
 		from *string
-	}{{&spec.Constraint, u.Features}, {&spec.NodeList, u.NodeList}, {&spec.Exclude, u.Exclude}} {
+	}{{&spec.Constraint, u.Features}, {&spec.NodeList, u.NodeList}, {&spec.Exclude, u.Exclude}, {&spec.Prefer, u.Prefer}} {
 		if f.from != nil {
 			*f.to = *f.from
 		}
@@ -278,7 +325,7 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	for _, f := range []struct {
 		to   *uint32
 		from *uint32
-	}{{&spec.MinNodes, u.MinNodes}, {&spec.MaxNodes, u.MaxNodes}, {&spec.Tasks, u.Tasks}} {
+	}{{&spec.MinNodes, u.MinNodes}, {&spec.MaxNodes, u.MaxNodes}, {&spec.Tasks, u.Tasks}, {&spec.MinCpus, u.Cpus}} {
 		if f.from != nil {
 			*f.to = *f.from
 		}

@@ -158,7 +158,7 @@ const second = 1_000_000
 // observe takes over what the leader saw of nodes.
 func (p *pass) observe() {
 	for _, name := range p.in.Observed.GetReturnedNodes() {
-		if n := p.c.Node(name); n != nil && !n.Up && n.Boot != "" {
+		if n := p.c.Node(name); n != nil && (!n.Up || n.Rises(p.c.Config())) && n.Boot != "" {
 			p.say(&events.Fact{Kind: &events.Fact_NodeReturned{NodeReturned: &events.NodeReturned{Node: name}}})
 		}
 	}

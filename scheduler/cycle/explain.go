@@ -147,7 +147,7 @@ func ideas(c *projections.Cluster, j *projections.Job, now int64) [][]change {
 	one := uint32(1)
 	for _, n := range []uint32{spec.GetMinNodes() * 3 / 4, spec.GetMinNodes() / 2, 1} {
 		if n > 0 && n < spec.GetMinNodes() {
-			fewer = append(fewer, update(fmt.Sprintf("numnodes=%d", n), &events.UpdateJob{MinNodes: &n, MaxNodes: &n}))
+			fewer = append(fewer, update(fmt.Sprintf("numnodes=%d-%d", n, n), &events.UpdateJob{MinNodes: &n, MaxNodes: &n}))
 		}
 	}
 	if spec.GetMinNodes() > 1 || spec.GetMaxNodes() > 0 {

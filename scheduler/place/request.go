@@ -132,7 +132,7 @@ func shapeKey(spec *events.JobSpec) string {
 		NodeList: spec.NodeList, Exclude: spec.Exclude, Exclusive: spec.Exclusive, Overcommit: spec.Overcommit,
 		Contiguous: spec.Contiguous, SocketsPerNode: spec.SocketsPerNode, CoresPerSocket: spec.CoresPerSocket,
 		ThreadsPerCore: spec.ThreadsPerCore, TasksPerGpu: spec.TasksPerGpu, Nomultithread: spec.Nomultithread,
-		TasksPerSocket: spec.TasksPerSocket, SpreadJob: spec.SpreadJob, UseMinNodes: spec.UseMinNodes,
+		TasksPerSocket: spec.TasksPerSocket, SpreadJob: spec.SpreadJob, UseMinNodes: spec.UseMinNodes, MinCpus: spec.MinCpus,
 	}
 	if inRow(spec.Distribution) {
 		only.Distribution = "block:block"
@@ -191,6 +191,9 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 	}
 	if err := q.readNodes(spec); err != nil {
 		return nil, err
+	}
+	if most := int(min(spec.MinCpus, MaxCount)); most > max(q.Tasks, q.MinNodes)*q.CPUsPerTask {
+		q.MinCPUs = max(q.MinCPUs, (most+q.MinNodes-1)/q.MinNodes) // evenly over as few nodes as it may have
 	}
 	if err := q.readGres(spec, gres); err != nil {
 		return nil, err

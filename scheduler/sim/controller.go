@@ -119,6 +119,8 @@ func (c *controller) observe() *events.Observed {
 		heard, known := c.heard[n.Name]
 		silent := known && c.w.now-heard > c.timeout()
 		switch {
+		case n.Rises(c.fold.Config()) && known && heard > n.ReasonUs:
+			o.ReturnedNodes = append(o.ReturnedNodes, n.Name)
 		case n.Up && silent:
 			o.SilentNodes = append(o.SilentNodes, n.Name)
 		case !n.Up && n.Boot != "" && known && c.w.now-heard < 30*Second:

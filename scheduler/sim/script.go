@@ -407,6 +407,15 @@ func (s *Script) control(name string, args []string) error {
 			change.ArrayThrottle = &n
 		case "nodelist":
 			change.NodeList = &value
+		case "cpus":
+			change.Cpus = &n
+		case "N":
+			least, most, ranged := strings.Cut(value, "-")
+			lo, _ := number(least)
+			if change.MinNodes = &lo; ranged {
+				hi, _ := number(most)
+				change.MaxNodes = &hi
+			}
 		case "dep":
 			list, anyOf, err := readDependencies(value)
 			if err != nil {

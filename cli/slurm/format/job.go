@@ -20,9 +20,13 @@ type Context struct {
 	Clock     Clock
 	Release   slurm.Release
 	Cluster   string
-	BitstrLen int // SLURM_BITSTR_LEN: how much of a list of array tasks is shown, 0: all
+	BitstrLen int  // SLURM_BITSTR_LEN: how much of a list of array tasks is shown, 0: all
+	ShortIDs  bool // it is not set, and ids with such a list are cut
 	NoConvert bool
 }
+
+// shortID is how much of an id with a list of array tasks releases before 23.02 show, unless SLURM_BITSTR_LEN is set.
+const shortID = 31
 
 // DefaultBitstrLen is how much of a list of array tasks is shown when SLURM_BITSTR_LEN says nothing.
 const DefaultBitstrLen = 64
@@ -37,6 +41,13 @@ type Job struct {
 	arrays      []uint32 // of the jobs it depends on: those that are arrays
 	Association uint32   // number of the association it belongs to, 0: none
 	In          string   // the partition it waits in, one of several (squeue -P); empty: the job's own
+	with        *merged  // what waits of its array in records of their own, where these are shown with it
+}
+
+// merged are the tasks that a row about an array shows besides its own, and why these wait, where that is for another reason.
+type merged struct {
+	tasks   events.Words // its own too
+	reasons string       // ",None,JobHeldUser"
 }
 
 // Jobs makes rows of an answer. perPartition makes each partition a pending job waits in a row of its own.
@@ -74,8 +85,55 @@ func Expanded(rows []Job) []Job {
 	return out
 }
 
+// Merged shows what waits of an array in one row, as squeue does without -r: tasks that were changed, held or released by
+// themselves with the rest of their array, as long as more than one is left of that, in the same partition and of the same name.
+func Merged(rows []Job) []Job {
+	heads := map[uint32]int{}
+	for i, j := range rows {
+		if _, single := j.single(); j.remainder() && !single && j.pending() && j.Task < 0 && j.In == "" {
+			heads[j.GetArrayId()] = i
+		}
+	}
+	out := make([]Job, 0, len(rows))
+	gone := make([]bool, len(rows))
+	for i, j := range rows {
+		at, ok := heads[j.GetArrayId()]
+		if !ok || at == i || !j.pending() || !j.GetHasTask() || j.GetArrayId() == 0 {
+			continue
+		}
+		head := &rows[at]
+		if head.GetSpec().GetName() != j.GetSpec().GetName() || head.GetSpec().GetPartition() != j.GetSpec().GetPartition() {
+			continue
+		}
+		gone[i] = true
+		if head.with == nil {
+			head.with = &merged{tasks: events.Words(head.GetPending()).Clone()}
+		}
+		head.with.tasks = head.with.tasks.Or(events.WordsOf(j.GetArrayTask()))
+		_, shown := head.reason()
+		if _, text := j.reason(); !strings.Contains(strings.ToLower(shown), strings.ToLower(text)) {
+			head.with.reasons += "," + text
+		}
+	}
+	for i, j := range rows {
+		if !gone[i] {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
 // remainder says whether the row is what is pending of an array.
 func (j Job) remainder() bool { return j.GetArrayId() != 0 && !j.GetHasTask() }
+
+// single is the one task that is left waiting of an array whose others have records of their own: it is shown as they are.
+func (j Job) single() (task uint32, ok bool) {
+	pending := events.Words(j.GetPending())
+	if !j.remainder() || j.Array.GetTotal() < 2 || pending.Count() != 1 {
+		return 0, false
+	}
+	return pending.First()
+}
 
 // split says whether tasks of its array have started.
 func (j Job) split() bool {
@@ -95,11 +153,30 @@ func (j Job) Label() string {
 	case j.Task >= 0:
 		return fmt.Sprintf("%d_%d", j.GetArrayId(), j.Task)
 	}
+	if task, ok := j.single(); ok {
+		return fmt.Sprintf("%d_%d", j.GetArrayId(), task)
+	}
 	return fmt.Sprintf("%d_[%s]", j.GetArrayId(), j.tasks())
+}
+
+// listed is the label as squeue has it.
+func (j Job) listed() string {
+	label := j.Label()
+	if j.Context.ShortIDs && j.Context.Release < 2302 && len(label) > shortID && j.remainder() {
+		return label[:shortID]
+	}
+	return label
 }
 
 // tasks are the pending indices of an array with its throttle.
 func (j Job) tasks() string {
+	if j.with != nil { // without the throttle, and without a mark where it is cut
+		text := idset.FormatArray(idset.FromWords(j.with.tasks), 0, 0)
+		if n := j.Context.BitstrLen; n > 0 && len(text) >= n {
+			text = text[:n-1]
+		}
+		return text
+	}
 	return idset.FormatArray(idset.FromWords(j.GetPending()), int(j.GetArrayMaxRunning()), j.Context.BitstrLen)
 }
 
@@ -112,6 +189,9 @@ func (j Job) taskID() string {
 	case j.Task >= 0:
 		return strconv.Itoa(j.Task)
 	}
+	if task, ok := j.single(); ok {
+		return u32(task)
+	}
 	return j.tasks()
 }
 
@@ -123,7 +203,15 @@ func (j Job) stateWords() (long, short string) {
 	if j.GetSpecialExit() && j.pending() {
 		return "SPECIAL_EXIT", "SE"
 	}
+	if j.stopped() {
+		return "STOPPED", "ST"
+	}
 	return j.GetState().Word(), j.GetState().Compact()
+}
+
+// stopped says whether a signal told its processes to stand still.
+func (j Job) stopped() bool {
+	return j.GetStopped() && j.GetState() == events.JobState_RUNNING && !j.GetCompleting()
 }
 
 // priority is what is shown of it: a job that stands still has none.
@@ -220,7 +308,7 @@ func RequestedCPUs(s *events.JobSpec) uint64 {
 	if s.GetOvercommit() {
 		cpus = uint64(max(s.GetMinNodes(), 1))
 	}
-	return max(cpus, uint64(max(s.GetMinNodes(), 1))*uint64(max(s.GetMinCpusPerNode(), 1)))
+	return max(cpus, uint64(max(s.GetMinNodes(), 1))*uint64(max(s.GetMinCpusPerNode(), 1)), uint64(s.GetMinCpus()))
 }
 
 // numTasks is the number of tasks: as it was asked for, one of each node where it was not, and so many on each node where

@@ -12,6 +12,14 @@ const nodesMissing = "Nodes required for job are DOWN, DRAINED or reserved for j
 
 // reason is why the job waits, or ended as it did; text is the whole of it.
 func (j Job) reason() (word, text string) {
+	word, text = j.ownReason()
+	if j.with != nil {
+		text += j.with.reasons
+	}
+	return word, text
+}
+
+func (j Job) ownReason() (word, text string) {
 	r, more := j.GetReason(), j.GetReasonText()
 	switch {
 	case r != events.Reason_NONE:

@@ -134,8 +134,8 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		r.line("BatchHost=%s", host)
 	}
 	nodes := u32(j.nodeCount())
-	if j.pending() && s.GetMinNodes() > 0 {
-		nodes = fmt.Sprintf("%d-%d", s.GetMinNodes(), max(s.GetMaxNodes(), s.GetMinNodes()))
+	if j.pending() && s.GetMaxNodes() > 0 && j.GetRun() == 0 { // of one that ran before, what it had then is told
+		nodes = fmt.Sprintf("%d-%d", max(s.GetMinNodes(), 1), s.GetMaxNodes())
 	}
 	tasks := u32(numTasks(s, j.allocated()))
 	threads := count(s.GetThreadsPerCore())
@@ -170,6 +170,9 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	}
 	r.line("MinCPUsNode=%d %s=%s MinTmpDiskNode=%s", j.minCPUs(), which, tres.Memory(int64(mem), tres.Auto), tres.Memory(int64(s.GetTmpDiskMib()), tres.Auto))
 	r.line("Features=%s DelayBoot=00:00:00", null(s.GetConstraint()))
+	if s.GetPrefer() != "" {
+		r.line("Prefer=%s", s.GetPrefer())
+	}
 	if s.GetReservation() != "" {
 		r.line("Reservation=%s", s.GetReservation())
 	}

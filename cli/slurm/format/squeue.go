@@ -128,7 +128,7 @@ var SqueueFields = Fields[Job]{
 	{0, "PackJobId", "HET_JOB_ID", hetID, nil},
 	{0, "PackJobIdSet", "HET_JOB_ID_SET", hetSet, nil},
 	{0, "PackJobOffset", "HET_JOB_OFFSET", hetOffset, nil},
-	{'i', "JobArrayId", "JOBID", Job.Label, idOrder},
+	{'i', "JobArrayId", "JOBID", Job.listed, idOrder},
 	{'A', "JobId", "JOBID", func(j Job) string { return u32(j.GetId()) }, func(j Job) int64 { return int64(j.GetId()) }},
 	{0, "LastSchedEval", "LAST_SCHED_EVAL", timeOf(Job.evaluated), nil},
 	{'W', "Licenses", "LICENSES", specText((*events.JobSpec).GetLicenses), nil},
