@@ -59,11 +59,12 @@ func TestReconfigure(t *testing.T) {
 
 // Nobody answers: every command says so in one sentence that tools know, and with the exit code of its failures.
 func TestNobodyAnswers(t *testing.T) {
-	for command, args := range map[string]string{"squeue": "", "sinfo": "", "scancel": "1", "sacct": "", "scontrol": "show job 1"} {
+	for call, want := range map[string]int{"squeue": 1, "sinfo": 1, "scancel 1": 8, "scancel -n x": 1, "scancel -s USR1 1": 1, "sacct": 1, "scontrol show job 1": 1} {
+		command, args, _ := strings.Cut(call, " ")
 		var out, errs strings.Builder
 		w := &World{Stdout: &out, Stderr: &errs, State: t.TempDir(), Users: Users{Name: func(uint32) string { return "somebody" }}}
-		if code := Run(command, strings.Fields(args), w); code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "Unable to contact slurm controller (connect failure)") {
-			t.Errorf("%s: exit %d, %q, %q", command, code, out.String(), errs.String())
+		if code := Run(command, strings.Fields(args), w); code != want || out.Len() > 0 || !strings.Contains(errs.String(), "Unable to contact slurm controller (connect failure)") {
+			t.Errorf("%s: exit %d, %q, %q", call, code, out.String(), errs.String())
 		}
 	}
 	var out, errs strings.Builder
