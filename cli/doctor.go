@@ -95,7 +95,7 @@ func checkMachine(d *diagnosis, _ site.Dir) {
 		d.add("broken", "machine", "", "%v", err)
 		return
 	}
-	d.add("ok", "machine", "", "%s: %d sockets, %d cores each, %d threads each, %d MiB of memory (%s, %s)", m.Hostname, m.Sockets, m.CoresPerSocket, m.ThreadsPerCore, m.MemoryMiB, m.OS, runtime.Version())
+	d.add("ok", "machine", "", "%s: %s, %s and %s each, %d MiB of memory (%s, %s)", m.Hostname, count(int(m.Sockets), "socket"), count(int(m.CoresPerSocket), "core"), count(int(m.ThreadsPerCore), "thread"), m.MemoryMiB, m.OS, runtime.Version())
 	if cpus, err := machine.Allowed(); err == nil && len(cpus) < m.CPUs() {
 		d.add("note", "machine", "", "this process may use %d of the %d CPUs", len(cpus), m.CPUs())
 	}
@@ -234,7 +234,7 @@ func checkCluster(d *diagnosis, dir site.Dir) {
 		d.add("broken", "agent", "", "%v", err)
 	}
 	if s.Healthy {
-		d.add("ok", "cluster", "", "%d of %d nodes up, %d jobs running, %d pending; the ledger is %d behind", s.State.NodesUp, s.State.Nodes, s.State.Running, s.State.Pending, s.Ledger.Behind)
+		d.add("ok", "cluster", "", "%d of %s up, %s running, %d pending; the ledger is %d behind", s.State.NodesUp, count(int(s.State.Nodes), "node"), count(int(s.State.Running), "job"), s.State.Pending, s.Ledger.Behind)
 	}
 	for _, t := range s.Trouble {
 		d.add("broken", "cluster", "the logs are in "+dir.Logs(), "%s", t)

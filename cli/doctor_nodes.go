@@ -120,6 +120,18 @@ func judgeNodes(d *diagnosis, a *projections.AnswerNodes, version string) {
 	}
 	for _, s := range order {
 		names := hostlist.Compress(said[s])
+		if len(said[s]) == 1 {
+			s.text, s.do = ofOne(s.text), strings.Replace(s.do, "their executors", "its executor", 1)
+		}
 		d.add(s.level, s.check, strings.ReplaceAll(s.do, "%s", names), "%s %s", names, s.text)
 	}
+}
+
+// ofOne makes of what is said of several nodes what is said of one.
+func ofOne(text string) string {
+	verb, rest, _ := strings.Cut(text, " ")
+	if one := map[string]string{"are": "is", "were": "was", "have": "has", "run": "runs", "do": "does"}[verb]; one != "" {
+		verb = one
+	}
+	return strings.NewReplacer("and get no more", "and gets no more", "heard of them", "heard of it").Replace(verb + " " + rest)
 }

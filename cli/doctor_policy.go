@@ -23,7 +23,7 @@ func checkPolicy(d *diagnosis, dir site.Dir) {
 	}
 	p := a.GetPolicy().GetPolicy()
 	set := withoutEffect(p)
-	d.add("ok", "accounts", "", "%d accounts, %d users, %d associations, %d QoS", len(p.GetAccounts()), len(p.GetUsers()), len(p.GetAssociations()), len(p.GetQos()))
+	d.add("ok", "accounts", "", "%s, %s, %s, %d QoS", count(len(p.GetAccounts()), "account"), count(len(p.GetUsers()), "user"), count(len(p.GetAssociations()), "association"), len(p.GetQos()))
 	if len(set) > 0 {
 		d.add("note", "accounts", "", "these are stored and shown, and have no effect on jobs yet: %s", strings.Join(set, ", "))
 	}

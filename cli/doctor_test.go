@@ -44,12 +44,12 @@ func TestDoctorNodes(t *testing.T) {
 	want := []string{
 		"ok | nodes | 3 nodes take jobs",
 		"warning | nodes | n[2-3] are drained: bad fan | when the cause is mended: scontrol update nodename=n[2-3] state=resume",
-		"warning | nodes | n4 could not start a job and get no more: no space left on device | when the cause is mended: scontrol update nodename=n4 state=resume",
-		"warning | nodes | n5 have not registered | start their executors: `stint up`, or stint-executor@n5",
-		"warning | versions | n6 run version 0, this program is 1 | install the same version there, and restart their executors: jobs go on",
-		"note | limits | n7 do not hold jobs to all they got: limits on devices: not root",
-		"warning | clocks | n2 have a clock that is 3.5s before the controller's | keep the clocks of all hosts right: chrony or systemd-timesyncd",
-		"warning | clocks | n6 have a clock that is 1m0s behind the controller's | keep the clocks of all hosts right: chrony or systemd-timesyncd",
+		"warning | nodes | n4 could not start a job and gets no more: no space left on device | when the cause is mended: scontrol update nodename=n4 state=resume",
+		"warning | nodes | n5 has not registered | start its executor: `stint up`, or stint-executor@n5",
+		"warning | versions | n6 runs version 0, this program is 1 | install the same version there, and restart its executor: jobs go on",
+		"note | limits | n7 does not hold jobs to all they got: limits on devices: not root",
+		"warning | clocks | n2 has a clock that is 3.5s before the controller's | keep the clocks of all hosts right: chrony or systemd-timesyncd",
+		"warning | clocks | n6 has a clock that is 1m0s behind the controller's | keep the clocks of all hosts right: chrony or systemd-timesyncd",
 	}
 	if got := d.lines(); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -102,6 +102,9 @@ func envCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if !exists(string(dir)) {
+				return fmt.Errorf("there is no cluster in %s: `stint up` makes one, --dir or STINT_DIR says where it is", dir)
+			}
 			bin, err := binDir(string(dir))
 			if err != nil {
 				return err

@@ -97,6 +97,7 @@ type upper struct {
 	config  *events.Config
 	split   bool
 	verbose bool
+	saved   bool // there is a cluster in the directory
 	log     *slog.Logger
 
 	mu       sync.Mutex
@@ -111,6 +112,7 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	if os.Geteuid() == 0 {
 		mode = 0o755
 	}
+	there := exists(string(u.dir))
 	if err := u.dir.Make(mode); err != nil {
 		return err
 	}
@@ -120,6 +122,13 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	before, err := u.dir.Load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if before == nil {
+		defer func() {
+			if err != nil && !u.saved {
+				u.dir.Unmake(!there)
+			}
+		}()
 	}
 	next := &site.Cluster{Embedded: true}
 	if before != nil {
@@ -179,6 +188,7 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	if err := u.dir.Save(next); err != nil {
 		return err
 	}
+	u.saved = true
 	if err := os.WriteFile(filepath.Join(string(u.dir), wire.CompatFile), []byte(next.Compat+"\n"), 0o644); err != nil {
 		return fmt.Errorf("writing which Slurm is emulated: %w", err)
 	}
@@ -417,6 +427,7 @@ func detach(c *cli.Context, dir site.Dir) error {
 	if os.Geteuid() == 0 {
 		mode = 0o755
 	}
+	there := exists(string(dir))
 	if err := dir.Make(mode); err != nil {
 		return err
 	}
@@ -469,10 +480,20 @@ func detach(c *cli.Context, dir site.Dir) error {
 	}
 	select {
 	case <-exited:
-		return fmt.Errorf("the cluster did not start:\n%s", strings.TrimSpace(tail(dir.Log("up"), begin)))
+		why := fmt.Errorf("the cluster did not start:\n%s", strings.TrimSpace(tail(dir.Log("up"), begin)))
+		if _, err := dir.Load(); errors.Is(err, fs.ErrNotExist) { // nothing came of it
+			os.Remove(dir.Log("up"))
+			dir.Unmake(!there)
+		}
+		return why
 	case <-time.After(time.Second):
 		return fmt.Errorf("the cluster was not ready within %s; it goes on trying, see %s and `stint status`", c.Duration("wait"), dir.Log("up"))
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // tail returns what was written into a log from an offset on, the last 2,000 bytes of it.

@@ -35,6 +35,17 @@ func (d Dir) Make(mode os.FileMode) error {
 	return errors.Join(os.Chmod(d.path("spool"), 0o711), os.Chmod(string(d), mode))
 }
 
+// Unmake takes back what Make made where nothing came of it: folders that are empty, the top one only if it was not there before.
+func (d Dir) Unmake(top bool) {
+	os.Remove(d.path("up.lock"))
+	for _, p := range []string{d.Bus(), d.Keys(), d.Controller(), d.Ledger(), d.Logs(), d.path("node"), d.path("spool")} {
+		os.Remove(p) // fails where something is in it
+	}
+	if top {
+		os.Remove(string(d))
+	}
+}
+
 func (d Dir) path(name ...string) string {
 	return filepath.Join(append([]string{string(d)}, name...)...)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -250,10 +249,19 @@ func one(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		case v.Uint() == uint64(events.Unlimited):
 			return "UNLIMITED"
 		case strings.HasSuffix(string(f.Name()), "_s"):
-			return (time.Duration(v.Uint()) * time.Second).String()
+			return seconds(v.Uint())
 		}
 	}
 	return v.String()
+}
+
+// seconds is a duration as slurm.conf has limits: [D-]HH:MM:SS.
+func seconds(n uint64) string {
+	text := fmt.Sprintf("%02d:%02d:%02d", n/3600%24, n/60%60, n%60)
+	if days := n / 86400; days > 0 {
+		return fmt.Sprintf("%d-%s", days, text)
+	}
+	return text
 }
 
 func gres(g *events.GresDef) string {
