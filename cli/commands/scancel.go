@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"stint/cli/slurm"
@@ -45,8 +46,10 @@ func scancel(args []string, w *World) int {
 	if s.Sibling != "" {
 		return noSibling(s, w)
 	}
+	code := 0
 	if s.Interactive {
-		if done, code := confirm(s, w); done {
+		var done bool
+		if done, code = confirm(s, w); done {
 			return code
 		}
 	}
@@ -55,7 +58,7 @@ func scancel(args []string, w *World) int {
 			fmt.Fprintf(w.Stderr, "scancel: Terminating %s %s\n", targetKind(t), targetLabel(t))
 		}
 	}
-	code := cancel(s, w)
+	code = max(code, cancel(s, w))
 	for len(s.Cancel.Targets) > targetsAtOnce {
 		s.Cancel.Targets = s.Cancel.Targets[targetsAtOnce:]
 		code = max(code, cancel(s, w))
@@ -75,17 +78,11 @@ func cancel(s *slurm.Scancel, w *World) int {
 		}
 		return 1
 	}
-	if len(m.Targets) == 0 && v.Code == events.Code_ACCESS_DENIED {
-		return 0 // what a filter finds of others is passed over
-	}
 	if v.Code != events.Code_OK && len(v.Targets) == 0 {
 		return w.complain("scancel", errors.New(refused(v.Code, v.Text)))
 	}
 	code := 0
 	for _, t := range v.Targets {
-		if len(m.Targets) == 0 && t.Code == events.Code_ACCESS_DENIED {
-			continue
-		}
 		for _, line := range strings.Split(refused(t.Code, t.Text), "\n") {
 			kind, label := asked(m.Targets, t.Job)
 			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on %s id %s: %s\n", kind, label, line)
@@ -205,6 +202,11 @@ func confirm(s *slurm.Scancel, w *World) (done bool, code int) {
 	}
 asking:
 	for _, t := range targets {
+		if t != nil && !slices.ContainsFunc(rows, func(r format.Job) bool { return meant(t, r) }) {
+			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on %s id %s: %s\n", targetKind(t), targetLabel(t), refusals[events.Code_UNKNOWN_JOB])
+			code = 1
+			continue
+		}
 		for _, r := range rows {
 			if f := s.Cancel.Filter; t != nil && !meant(t, r) || f.GetReservation() != "" && r.GetSpec().GetReservation() != f.GetReservation() ||
 				f.GetWckey() != "" && r.GetSpec().GetWckey() != f.GetWckey() {
@@ -232,8 +234,8 @@ asking:
 		}
 	}
 	if len(agreed) == 0 {
-		return true, 0
+		return true, code
 	}
 	s.Cancel.Targets, s.Cancel.Filter = agreed, nil
-	return false, 0
+	return false, code
 }

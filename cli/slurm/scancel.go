@@ -96,11 +96,14 @@ var scancelEffects = map[string]func(*Scancel, Given) error{
 		return nil
 	},
 	"state": func(s *Scancel, g Given) error {
-		state, ok := events.ParseJobState(g.Value)
-		if !ok || state > events.JobState_SUSPENDED {
+		states, err := ParseStates(g.Value)
+		if err != nil || strings.ContainsAny(g.Value, ", ") || states.All {
 			return refusal("Invalid job state specified: %s; one of PENDING, RUNNING and SUSPENDED can be given", clip(g.Value))
 		}
-		s.filter().States = []events.JobState{state}
+		if len(states.States) == 0 { // what passes, such as COMPLETING, has nothing left to end
+			states.States = []events.JobState{events.JobState_COMPLETED}
+		}
+		s.filter().States = states.States
 		return nil
 	},
 }
@@ -116,6 +119,9 @@ func ReadScancel(in Input) (*Scancel, error) {
 		return &Scancel{Print: print}, nil
 	}
 	for _, w := range rest {
+		if strings.Contains(w, ",,") || strings.HasPrefix(w, ",") || strings.HasSuffix(w, ",") {
+			return nil, refusal("Invalid job id %s: a comma has no id beside it", clip(w))
+		}
 		for _, id := range SplitIDs(w) {
 			t, err := ParseTarget(id)
 			switch {
@@ -132,9 +138,6 @@ func ReadScancel(in Input) (*Scancel, error) {
 	}
 	if len(s.Cancel.Targets) == 0 && s.Cancel.Filter == nil {
 		return nil, refusal("No job identification provided: name jobs, or say which with --user, --me, --name, --state and the like")
-	}
-	if len(s.Cancel.Targets) == 0 && strings.Join(s.Cancel.Filter.Users, "") == "" && in.User != "root" {
-		s.filter().Users = []string{in.User}
 	}
 	return s, nil
 }

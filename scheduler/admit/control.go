@@ -194,7 +194,7 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 		}
 		return true
 	})
-	ownOnly := len(m.Filter.Users) == 0 && !d.admin()
+	hidden := !d.admin() && slices.Contains(d.r.Config().GetPrivateData(), events.Private_PRIVATE_JOBS)
 	for _, j := range jobs {
 		switch {
 		case d.mayControl(j) && j.HetOffset > 0 && j.Waits():
@@ -207,7 +207,7 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 			}
 		case d.mayControl(j):
 			a.cancel(part{job: j}, m, nil)
-		case !ownOnly:
+		case !hidden: // where jobs are private, there are none to be found
 			a.fail(j.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser()))
 		}
 	}

@@ -111,6 +111,9 @@ func (d *Desk) checkPartition(def *events.PartitionDef) *refusal {
 	for _, n := range d.r.Nodes() {
 		nodes[n.Name] = true
 	}
+	if p := d.r.Policy(); def.Qos != "" && slices.Contains(d.r.Config().AccountingEnforce, "associations") && p.QosNamed(def.Qos) == nil {
+		return refuse(events.Code_INVALID_QOS, "partition %s: there is no QOS %.100q", def.Name, def.Qos)
+	}
 	if text := checkPartition(def, nodes); text != "" {
 		if strings.HasPrefix(text, "there is no node") || strings.HasPrefix(text, "nodes ") {
 			return refuse(events.Code_INVALID_NODE, "partition %s: %s", def.Name, text)

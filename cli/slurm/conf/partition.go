@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"stint/cli/slurm"
@@ -14,6 +15,8 @@ type partition struct {
 	def *events.PartitionDef
 	at  line
 }
+
+var preemptModes = strings.Fields("OFF CANCEL GANG REQUEUE SUSPEND WITHIN PRIORITY")
 
 var partitionKeys = strings.Fields(`PartitionName Nodes Default State MaxTime DefaultTime MaxNodes MinNodes AllowGroups AllowAccounts DenyAccounts AllowQos DenyQos QOS
 	PriorityTier PriorityJobFactor Priority OverSubscribe Shared PreemptMode GraceTime Hidden RootOnly DefMemPerCPU DefMemPerNode MaxMemPerCPU MaxMemPerNode
@@ -107,6 +110,11 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 			b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "each job has its CPUs to itself all the same: two never share one"})
 		}
 	case "preemptmode":
+		for mode := range strings.SplitSeq(strings.ToUpper(v), ",") {
+			if !slices.Contains(preemptModes, mode) {
+				err = fmt.Errorf("%q is not a way to preempt: known are %s", v, strings.Join(preemptModes, ", "))
+			}
+		}
 		d.PreemptMode = strings.ToUpper(v)
 		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "no job is preempted yet"})
 	case "gracetime":

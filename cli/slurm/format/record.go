@@ -411,7 +411,7 @@ func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeC
 	if len(own) > 0 {
 		sum.Set("node", int64(len(own)))
 	}
-	r.line("TRES=%s", sum)
+	r.line("TRES=%s", null(sum.String()))
 	return r.end()
 }
 
