@@ -138,7 +138,7 @@ func showHosts(s *slurm.Scontrol, w *World) int {
 		}
 		list = strings.Join(strings.Fields(string(data)), ",")
 	}
-	text, err := s.Hosts(list)
+	text, err := s.Hosts(list, w.Release())
 	if err != nil {
 		return w.complain("scontrol", err)
 	}
@@ -236,7 +236,9 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 			io.WriteString(w.Stdout, format.NoSteps)
 		}
 		for _, step := range steps {
-			io.WriteString(w.Stdout, step.Record(s.OneLine))
+			if w.Release() > slurm.Release2205 || step.GetArrayId() == 0 { // of all steps, those of arrays are not shown there
+				io.WriteString(w.Stdout, step.Record(s.OneLine))
+			}
 		}
 		return 0
 	}

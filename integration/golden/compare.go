@@ -112,7 +112,8 @@ func (o *order) one(t *table, r *row, a *answer) {
 	}
 }
 
-var usersDir = regexp.MustCompile(regexp.QuoteMeta(users) + `\b`)
+// usersDir is what usersOf returns, any of them.
+var usersDir = regexp.MustCompile(`(` + strings.Join([]string{usersOf("s10"), usersOf("s40"), usersOf("")}, "|") + `)\b`)
 
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")

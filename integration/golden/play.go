@@ -73,12 +73,20 @@ func groupsIn(path string) (groups []string, err error) {
 	return groups, nil
 }
 
-// users is where the users' files are: as long a path as the recorded one, since columns cut paths.
-const users = "/tmp/u"
+// usersOf is where the users' files are while a scenario is played: as long a path as the recorded one, since columns cut paths, or fill them up.
+func usersOf(scenario string) string {
+	switch {
+	case strings.HasPrefix(scenario, "s10"):
+		return "/var/tmp/stint-golden-users-here"
+	case strings.HasPrefix(scenario, "s40"):
+		return "/var/tmp/stint-golden-users-there"
+	}
+	return "/tmp/u"
+}
 
 // scene plays one scenario.
 func (o *order) scene(real map[string][]*row, script, name, at string) (err error) {
-	base := filepath.Join(o.work, name)
+	base, users := filepath.Join(o.work, name), usersOf(name)
 	conf, bin, dir := filepath.Join(base, "etc"), filepath.Join(base, "bin"), filepath.Join(base, "d")
 	if err := os.Mkdir(users, 0o755); err != nil {
 		return fmt.Errorf("the folder for users' files, which is left behind only if an earlier run was killed: %w", err)

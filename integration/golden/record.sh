@@ -43,8 +43,8 @@ if [ "$SCENE" = s10_state ]; then
     idle && return 0
     real_reset; GROUP=setup
     [ -e "$O/first" ] && return 0
-    U=root real_sub '-J hostname -N2 -n2 -o /dev/null --wrap hostname' >"$O/first"
-    waitj "$(cat "$O/first")"
+    U=root as 'srun -N2 -D /srv/oracle hostname' >"$O/first" 2>&1
+    waitj 1
   }
   sub() {
     idle && return 0

@@ -532,6 +532,22 @@ func (j Job) stdOut() string {
 	return j.stdFile(j.GetSpec().GetStdOut(), pattern)
 }
 
+// queueOut and queueErr are these files as squeue shows them: that of 22.05 forgets that tasks of an array write to files of their own where no name
+// was given.
+func (j Job) queueOut() string {
+	if j.Context.Release <= slurm.Release2205 {
+		return j.stdFile(j.GetSpec().GetStdOut(), "slurm-%j.out")
+	}
+	return j.stdOut()
+}
+
+func (j Job) queueErr() string {
+	if j.GetSpec().GetStdErr() == "" {
+		return j.queueOut()
+	}
+	return j.stdErr()
+}
+
 func (j Job) stdErr() string {
 	if j.GetSpec().GetStdErr() == "" {
 		return j.stdOut()

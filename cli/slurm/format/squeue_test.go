@@ -149,7 +149,7 @@ func TestSqueueNames(t *testing.T) {
 		{"Account:\x1f,JobID:\x1f,tres-alloc,tres-per-node:\x1f", 9, "ml-team\x1f9\x1fcpu=4,mem=400M,node=N/A\x1f"},
 		{"tres-alloc:60", 14, "cpu=6,mem=600M,node=3,billing=6                             "},
 		{"tres-alloc:", 3, "cpu=1,mem=100M,node=1,billing=1,gres/gpu=2,gres/gpu:a100=2"},
-		{"jobid:|,sTaTe:5|", 9, "9|PENDI|"}, {"StdOut:,StdErr: ", 6, "/users/bob/slurm-6_4294967294.out/users/bob/slurm-6_4294967294.out "}, {"StdOut:", 7, "/users/bob/slurm-6_1.out"},
+		{"jobid:|,sTaTe:5|", 9, "9|PENDI|"}, {"StdOut:,StdErr: ", 6, "/users/bob/slurm-6.out/users/bob/slurm-6.out "}, {"StdOut:", 7, "/users/bob/slurm-7.out"},
 		{"ArrayJobID: ,ArrayTaskID: ,JobArrayID:", 6, "6 3-6%2 6_[3-6%2]"}, {"PendingTime:,EligibleTime: ", 6, "28N/A "},
 	} {
 		l, notes := SqueueFields.ByName(c.format)
