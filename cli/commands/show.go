@@ -169,7 +169,12 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 	if err != nil {
 		return w.unmet("scontrol", err)
 	}
+	info, err := w.config("scontrol")
+	if err != nil {
+		return w.unmet("scontrol", err)
+	}
 	c := w.context("", false)
+	c.Under(info.GetConfig())
 	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false)
 	format.AsListed(rows, len(targets) == 1)
 	if s.JSON {
@@ -205,6 +210,14 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 		}
 	}
 	return code
+}
+
+// stepLabel is a step as it is said not to be there: without a number, up to the dot.
+func stepLabel(t *events.Target) string {
+	if t.HasStep {
+		return targetLabel(t)
+	}
+	return targetLabel(t) + "."
 }
 
 func showSteps(s *slurm.Scontrol, w *World) int {
@@ -257,6 +270,9 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 		switch {
 		case found:
 		case !slices.ContainsFunc(steps, func(step format.Step) bool { return meant(&events.Target{Job: t.Job}, step.Job) }):
+			if t.HasStep || slices.ContainsFunc(a.GetJobs().GetJobs(), func(v *projections.JobView) bool { return v.GetJob().GetId() == t.Job }) {
+				fmt.Fprintf(w.Stdout, "Job step %s not found\n", stepLabel(t))
+			}
 			fmt.Fprintf(w.Stderr, "scontrol: %s: job %d runs no step\n", format.InvalidJobID, t.Job)
 			code = 1
 		default:
@@ -383,21 +399,14 @@ func showPartitions(s *slurm.Scontrol, out io.Writer, answer *projections.Answer
 		}
 		return 0
 	}
-	code := 0
-	for _, word := range s.IDs {
-	names:
-		for _, name := range strings.Split(word, ",") {
-			for _, p := range answer.GetPartitions() {
-				if p.GetName() == name {
-					io.WriteString(out, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
-					continue names
-				}
-			}
-			fmt.Fprintf(out, format.PartNotFound, name)
-			code = 1
+	for _, p := range answer.GetPartitions() {
+		if p.GetName() == s.IDs[0] {
+			io.WriteString(out, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
+			return 0
 		}
 	}
-	return code
+	fmt.Fprintf(out, format.PartNotFound, s.IDs[0])
+	return 1
 }
 
 func showConfig(w *World) int {

@@ -97,6 +97,7 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	}
 	views := slices.DeleteFunc(a.GetJobs().GetJobs(), func(v *projections.JobView) bool { return !shown(q, v.GetJob(), hidden, me) })
 	c := w.context(config.GetCluster(), q.NoConvert)
+	c.Under(config)
 	rows := format.Jobs(views, &c, q.PerPartition)
 	if q.JSON {
 		format.AsListed(rows, len(q.Jobs) == 1)
@@ -259,6 +260,7 @@ func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job, split func([]forma
 	switch {
 	case q.Start:
 		layout, order = format.SqueueStartFormat, format.SqueueStartSort
+		q.Fields = "" // has no say then
 	case q.Long:
 		layout = format.SqueueLongFormat
 	}

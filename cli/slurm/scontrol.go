@@ -106,6 +106,9 @@ var scontrolMeaningless = map[string]string{
 	"token":             "no tokens are given out: callers are known by the kernel's word (AuthAltTypes is not set)",
 }
 
+// tooShort are beginnings of entities that are not enough to tell which is meant.
+var tooShort = []string{"b", "h", "l", "p", "s"}
+
 // scontrolEntities are what show can show.
 var scontrolEntities = []struct {
 	word  string // in the singular where show takes both
@@ -220,6 +223,9 @@ func (s *Scontrol) show(args []string, in Input) error {
 	w := strings.ToLower(word)
 	var known []string
 	found, built := "", false
+	if slices.Contains(tooShort, w) {
+		return refusal("invalid entity: %s; write more of the word", clip(word))
+	}
 	for _, e := range scontrolEntities {
 		known = append(known, e.word)
 		if w == e.word || w == strings.TrimSuffix(e.word, "s") {
@@ -241,6 +247,9 @@ func (s *Scontrol) show(args []string, in Input) error {
 		found = strings.TrimSuffix(found, "s")
 	}
 	s.Entity, s.IDs = found, args
+	if len(args) > 1 && s.Entity != "assoc_mgr" {
+		return refusal("too many arguments for show %s: %s", s.Entity, clip(args[1]))
+	}
 	switch s.Entity {
 	case "hostnames", "hostlist", "hostlistsorted":
 		if len(args) == 0 && s.Entity == "hostnames" {
@@ -258,6 +267,9 @@ func (s *Scontrol) show(args []string, in Input) error {
 		}
 	case "job":
 		for _, a := range args {
+			if in.Release <= Release2205 && strings.ContainsAny(a, ",.") { // it takes one job only
+				return refusal("Invalid job id specified: %s", clip(a))
+			}
 			for _, id := range SplitIDs(a) {
 				t, err := ParseTarget(id)
 				many := t.GetHasTasks() && in.Release < 2302 && strings.Contains(id, "[") // until then one task, or all

@@ -57,6 +57,7 @@ type Sinfo struct {
 	Verbose, Iterate                                                                                                             int
 	Clusters, Sort, Format, Fields                                                                                               string
 	Stray                                                                                                                        []string // words that are no options, of which nothing is taken
+	formatted, everything, partitioned                                                                                           bool     // --format, --all and --partition are on the command line
 }
 
 // nodeStateNames are the states of nodes -t knows, with their short forms.
@@ -74,17 +75,26 @@ var NodeStateNames = strings.Fields(`ALLOCATED BLOCKED CLOUD COMPLETING DOWN DRA
 	NO_RESPOND NPC PERFCTRS PLANNED POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN REBOOT_ISSUED REBOOT_REQUESTED RESERVED UNKNOWN`)
 
 var sinfoEffects = map[string]func(*Sinfo, Given) error{
-	"json":         asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
-	"yaml":         asYAML(func(s *Sinfo) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
-	"all":          func(s *Sinfo, g Given) error { s.All, s.Hide = true, false; return nil },
-	"future":       on(func(s *Sinfo) *bool { return &s.Future }),
-	"hide":         func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
-	"clusters":     word(func(s *Sinfo) *string { return &s.Clusters }),
-	"dead":         on(func(s *Sinfo) *bool { return &s.Dead }),
-	"exact":        on(func(s *Sinfo) *bool { return &s.Exact }),
-	"local":        doneHere[Sinfo],
-	"format":       func(s *Sinfo, g Given) error { s.Format, s.Fields = g.Value, ""; return nil },
-	"Format":       func(s *Sinfo, g Given) error { s.Format, s.Fields = "", g.Value; return nil },
+	"json": asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
+	"yaml": asYAML(func(s *Sinfo) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
+	"all": func(s *Sinfo, g Given) error {
+		s.All, s.Hide, s.everything = true, false, s.everything || g.Where == ""
+		return nil
+	},
+	"future":   on(func(s *Sinfo) *bool { return &s.Future }),
+	"hide":     func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
+	"clusters": word(func(s *Sinfo) *string { return &s.Clusters }),
+	"dead":     on(func(s *Sinfo) *bool { return &s.Dead }),
+	"exact":    on(func(s *Sinfo) *bool { return &s.Exact }),
+	"local":    doneHere[Sinfo],
+	"format": func(s *Sinfo, g Given) error {
+		s.Format, s.Fields, s.formatted = g.Value, "", s.formatted || g.Where == ""
+		return nil
+	},
+	"Format": func(s *Sinfo, g Given) error {
+		s.Format, s.Fields, s.formatted = "", g.Value, s.formatted || g.Where == ""
+		return nil
+	},
 	"help":         doneHere[Sinfo],
 	"usage":        doneHere[Sinfo],
 	"version":      doneHere[Sinfo],
@@ -97,13 +107,17 @@ var sinfoEffects = map[string]func(*Sinfo, Given) error{
 	"Node":         on(func(s *Sinfo) *bool { return &s.PerNode }),
 	"nodes":        nodeWord(func(s *Sinfo) *string { return &s.Nodes }),
 	"noheader":     on(func(s *Sinfo) *bool { return &s.NoHeader }),
-	"partition":    words(func(s *Sinfo) *[]string { return &s.Partitions }),
-	"reservation":  on(func(s *Sinfo) *bool { return &s.Reservations }),
-	"responding":   on(func(s *Sinfo) *bool { return &s.Responding }),
-	"sort":         word(func(s *Sinfo) *string { return &s.Sort }),
-	"states":       (*Sinfo).states,
-	"summarize":    on(func(s *Sinfo) *bool { return &s.Summarize }),
-	"verbose":      counter(func(s *Sinfo) *int { return &s.Verbose }),
+	"partition": func(s *Sinfo, g Given) (err error) {
+		s.Partitions, err = splitList(g)
+		s.partitioned = s.partitioned || g.Where == ""
+		return err
+	},
+	"reservation": on(func(s *Sinfo) *bool { return &s.Reservations }),
+	"responding":  on(func(s *Sinfo) *bool { return &s.Responding }),
+	"sort":        word(func(s *Sinfo) *string { return &s.Sort }),
+	"states":      (*Sinfo).states,
+	"summarize":   on(func(s *Sinfo) *bool { return &s.Summarize }),
+	"verbose":     counter(func(s *Sinfo) *int { return &s.Verbose }),
 }
 
 func (s *Sinfo) states(g Given) error {
@@ -113,7 +127,7 @@ func (s *Sinfo) states(g Given) error {
 			s.States = nil
 			return nil
 		}
-		name, ok := nodeStateNames[strings.Trim(w, "*~#!%$@^-+")]
+		name, ok := nodeStateNames[w]
 		if !ok {
 			return refusal("Bad state string: %s; known are all, %s%s", clip(w), strings.Join(NodeStateNames, ", "), mean(w, NodeStateNames))
 		}
@@ -131,6 +145,10 @@ func ReadSinfo(in Input) (*Sinfo, error) {
 		return nil, err
 	case print != "":
 		return &Sinfo{Print: print}, nil
+	case s.Long && s.formatted:
+		return nil, refusal("--long and --format exclude one another")
+	case s.everything && s.partitioned:
+		return nil, refusal("--all and --partition exclude one another")
 	case s.Dead && s.Responding:
 		return nil, refusal("--dead and --responding exclude one another")
 	}

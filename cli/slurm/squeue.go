@@ -84,7 +84,7 @@ type Squeue struct {
 	Clusters, Sort                                                                               string
 	Format                                                                                       string // -o, empty if not given
 	Fields                                                                                       string // -O, empty if not given
-	me                                                                                           bool
+	me, formatted                                                                                bool
 }
 
 var squeueEffects = map[string]func(*Squeue, Given) error{
@@ -99,8 +99,14 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 		q.Local, q.Sibling = q.Local || g.Option.Name == "local", q.Sibling || g.Option.Name == "sibling" || g.Option.Name == "sib"
 		return nil
 	},
-	"format":     func(q *Squeue, g Given) error { q.Format, q.Fields = g.Value, ""; return nil },
-	"Format":     func(q *Squeue, g Given) error { q.Format, q.Fields = "", g.Value; return nil },
+	"format": func(q *Squeue, g Given) error {
+		q.Format, q.Fields, q.formatted = g.Value, "", q.formatted || g.Where == ""
+		return nil
+	},
+	"Format": func(q *Squeue, g Given) error {
+		q.Format, q.Fields, q.formatted = "", g.Value, q.formatted || g.Where == ""
+		return nil
+	},
 	"help":       doneHere[Squeue],
 	"usage":      doneHere[Squeue],
 	"version":    doneHere[Squeue],
@@ -170,6 +176,9 @@ func ReadSqueue(in Input) (*Squeue, error) {
 	}
 	if q.me {
 		q.Users = []string{in.User}
+	}
+	if q.Long && q.formatted {
+		return nil, refusal("--long and --format exclude one another")
 	}
 	if q.Steps && q.Start {
 		return nil, refusal("--steps and --start exclude one another")

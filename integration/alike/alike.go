@@ -109,7 +109,7 @@ func (r Rules) Differ(real, ours string) string {
 // Differing returns the lines that only one side has, the real one's behind a minus and ours behind a plus, at most thirty of them.
 func (r Rules) Differing(real, ours string) (list []string) {
 	a, b := lines(real, ours)
-	if len(a)*len(b) > 1<<20 {
+	if len(a)*len(b) > 1<<15 {
 		return nil
 	}
 	masked := func(lines []string) []string {

@@ -58,6 +58,7 @@ func Config(a *projections.AnswerConfig, c *Context, place ConfigPlace) string {
 	fmt.Fprintf(&b, "Configuration data as of %s\n", c.Clock.Time(c.Clock.Now.UnixMicro(), ""))
 	for _, r := range configTable {
 		switch {
+		case !s.ranked() && (r.key == "FairShareDampeningFactor" || strings.HasPrefix(r.key, "Priority") && r.key != "PriorityType" && r.key != "PriorityParameters" && !strings.HasPrefix(r.key, "PrioritySite")):
 		case r.since != 0 && c.Release < r.since || r.until != 0 && c.Release > r.until:
 		case r.value != nil:
 			line(r.key, r.value(s))
@@ -92,6 +93,12 @@ func Config(a *projections.AnswerConfig, c *Context, place ConfigPlace) string {
 		line(kv[0], kv[1])
 	}
 	return b.String()
+}
+
+// ranked says whether priorities are made of several things.
+func (s *configSource) ranked() bool {
+	t := s.set["prioritytype"]
+	return t == "" || t == "priority/multifactor"
 }
 
 // controllers are the hosts of the controllers as the file has them, else the one that answers.

@@ -23,6 +23,23 @@ type Context struct {
 	BitstrLen int  // SLURM_BITSTR_LEN: how much of a list of array tasks is shown, 0: all
 	ShortIDs  bool // it is not set, and ids with such a list are cut
 	NoConvert bool
+	Preempts  bool // jobs make room for others (PreemptType)
+	Limits    bool // jobs are held to limits (AccountingStorageEnforce)
+	config    *events.Config
+	most      map[string]int // of a partition, the most CPUs a node of it has
+}
+
+// Under sets what rows show of a cluster's configuration.
+func (c *Context) Under(cfg *events.Config) {
+	c.config, c.most = cfg, map[string]int{}
+	for _, s := range cfg.GetSettings() {
+		switch value := strings.ToLower(s.GetValue()); strings.ToLower(s.GetKey()) {
+		case "preempttype":
+			c.Preempts = value != "" && value != "preempt/none"
+		case "accountingstorageenforce":
+			c.Limits = strings.Contains(value, "limits") || strings.Contains(value, "safe") || value == "all"
+		}
+	}
 }
 
 // shortID is how much of an id with a list of array tasks releases before 23.02 show, unless SLURM_BITSTR_LEN is set.
@@ -30,6 +47,37 @@ const shortID = 31
 
 // DefaultBitstrLen is how much of a list of array tasks is shown when SLURM_BITSTR_LEN says nothing.
 const DefaultBitstrLen = 64
+
+// mostCPUs is how many CPUs the largest node of a partition has, 0 if that is not known.
+func (c *Context) mostCPUs(partition string) int {
+	if c.config == nil {
+		return 0
+	}
+	if n, known := c.most[partition]; known {
+		return n
+	}
+	in := map[string]bool{}
+	for _, p := range c.config.GetPartitions() {
+		if p.GetName() == partition {
+			names, _ := hostlist.Expand(p.GetNodes(), hostlist.MaxHosts)
+			for _, n := range names {
+				in[n] = true
+			}
+		}
+	}
+	most := 0
+	for _, d := range c.config.GetNodes() {
+		if int(d.GetCpus()) <= most {
+			continue
+		}
+		names, _ := hostlist.Expand(d.GetNames(), hostlist.MaxHosts)
+		if in["ALL"] || slices.ContainsFunc(names, func(n string) bool { return in[n] }) {
+			most = int(d.GetCpus())
+		}
+	}
+	c.most[partition] = most
+	return most
+}
 
 // Job is a row about a job: of squeue, and a record of scontrol show job.
 type Job struct {
@@ -294,6 +342,23 @@ func (j Job) nodeCount() uint32 {
 	return max(j.GetSpec().GetMinNodes(), 1)
 }
 
+// nodesWanted is on how many nodes a job that waits will run at least, by its tasks and the largest node of its partition.
+func (j Job) nodesWanted() uint32 {
+	n, s := j.nodeCount(), j.GetSpec()
+	if !j.pending() {
+		return n
+	}
+	tasks := s.GetTasks()
+	partition, _, _ := strings.Cut(s.GetPartition(), ",")
+	if each := uint32(j.Context.mostCPUs(partition)) / max(s.GetCpusPerTask(), 1); each > 0 && tasks > 0 {
+		n = max(n, (tasks+each-1)/each)
+	}
+	if each := s.GetTasksPerNode(); each > 0 && tasks > 0 {
+		n = max(n, tasks/each)
+	}
+	return n
+}
+
 func (j Job) cpus() uint64 {
 	if n := j.GetAllocation().CPUs(); n > 0 && !j.pending() {
 		return uint64(n)
@@ -517,11 +582,7 @@ func (j Job) stdFile(pattern, other string) string {
 	} else if j.Task >= 0 {
 		names.Task = uint32(j.Task)
 	}
-	file := slurm.FileName(pattern, names, j.Context.Release)
-	if !strings.HasPrefix(file, "/") {
-		file = strings.TrimSuffix(j.GetSpec().GetWorkDir(), "/") + "/" + file
-	}
-	return file
+	return j.inWorkDir(slurm.FileName(pattern, names, j.Context.Release))
 }
 
 func (j Job) stdOut() string {
@@ -533,19 +594,35 @@ func (j Job) stdOut() string {
 }
 
 // queueOut and queueErr are these files as squeue shows them: that of 22.05 forgets that tasks of an array write to files of their own where no name
-// was given.
+// was given, and fills in no pattern.
 func (j Job) queueOut() string {
-	if j.Context.Release <= slurm.Release2205 {
-		return j.stdFile(j.GetSpec().GetStdOut(), "slurm-%j.out")
+	switch pattern := j.GetSpec().GetStdOut(); {
+	case j.Context.Release > slurm.Release2205:
+		return j.stdOut()
+	case pattern == "":
+		return j.stdFile("slurm-%j.out", "")
+	default:
+		return j.inWorkDir(pattern)
 	}
-	return j.stdOut()
 }
 
 func (j Job) queueErr() string {
-	if j.GetSpec().GetStdErr() == "" {
+	switch pattern := j.GetSpec().GetStdErr(); {
+	case pattern == "":
 		return j.queueOut()
+	case j.Context.Release > slurm.Release2205:
+		return j.stdErr()
+	default:
+		return j.inWorkDir(pattern)
 	}
-	return j.stdErr()
+}
+
+// inWorkDir is a path as it is from the job's folder.
+func (j Job) inWorkDir(file string) string {
+	if !strings.HasPrefix(file, "/") {
+		file = strings.TrimSuffix(j.GetSpec().GetWorkDir(), "/") + "/" + file
+	}
+	return file
 }
 
 func (j Job) stdErr() string {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"stint/cli/slurm"
 )
@@ -31,6 +30,11 @@ func (f Fields[R]) without(name string) Fields[R] {
 
 // noAll says whether ALL is no name of -O: squeue does not have it, sinfo does.
 func (f Fields[R]) noAll() bool { return f.named("JobArrayId") != nil }
+
+// whole says whether values of a field are never cut: squeue's of how long something takes, and of nodes that are asked for.
+func (f Fields[R]) whole(field *Field[R]) bool {
+	return (f.noAll() || f.named("StepId") != nil) && strings.IndexByte("lLMnxY", field.Letter) >= 0
+}
 
 func (f Fields[R]) letter(c byte) *Field[R] {
 	for i := range f {
@@ -69,6 +73,8 @@ type column[R any] struct {
 	right  bool
 	suffix string
 	every  bool // it is one of those that `all` stands for
+	blank  bool // a narrow column shows nothing of "(null)", as C's printf does
+	whole  bool // values that are wider than the column are not cut
 }
 
 // Layout is the columns of a line.
@@ -107,7 +113,7 @@ func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
 			c.right = true
 			i++
 		}
-		if i < len(part) && part[i] == '#' {
+		if i < len(part) && part[i] == '#' && !f.noAll() {
 			c.fit = 0
 			i++
 		}
@@ -127,7 +133,7 @@ func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
 		if c.fit == 0 {
 			c.fit, c.width = c.width, 0
 		}
-		c.suffix = part[j+1:]
+		c.suffix, c.blank, c.whole = part[j+1:], f.noAll() && strings.IndexByte("oW", part[j]) >= 0, f.whole(c.field)
 		l.columns = append(l.columns, c)
 	}
 	return l, notes
@@ -181,12 +187,15 @@ func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 			if len(notes) < 100 {
 				notes = append(notes, note)
 			}
+			if suffix := strings.TrimLeft(strings.TrimPrefix(spec, "."), "0123456789"); suffix != "" && f.noAll() && len(l.columns) < maxColumns {
+				l.columns = append(l.columns, column[R]{suffix: suffix, fit: -1}) // which is printed nevertheless
+			}
 			continue
 		}
 		if len(l.columns) == maxColumns {
 			return l, append(notes, fmt.Sprintf("the format has more than %d fields; the others are left out", maxColumns))
 		}
-		c := column[R]{field: field, width: defaultWidth, fit: -1}
+		c := column[R]{field: field, width: defaultWidth, fit: -1, blank: f.noAll(), whole: f.whole(field)}
 		if sized {
 			spec, c.right = strings.CutPrefix(spec, ".")
 			j := 0
@@ -223,30 +232,38 @@ func (l Layout[R]) Fit(rows []R) {
 		if c.fit < 0 {
 			continue
 		}
-		c.width = max(c.fit, utf8.RuneCountInString(c.field.Head))
+		c.width = max(c.fit, len(c.field.Head))
 		for _, r := range rows {
-			c.width = max(c.width, utf8.RuneCountInString(c.field.Value(r)))
+			c.width = max(c.width, len(c.field.Value(r)))
 		}
 	}
 }
 
 // Head is the line of headings.
 func (l Layout[R]) Head() string {
-	return l.line(func(f *Field[R]) string { return f.Head })
+	return l.line(func(f *Field[R]) string { return f.Head }, true)
 }
 
 // Row is the line of one row.
 func (l Layout[R]) Row(r R) string {
-	return l.line(func(f *Field[R]) string { return f.Value(r) })
+	return l.line(func(f *Field[R]) string { return f.Value(r) }, false)
 }
 
-func (l Layout[R]) line(value func(*Field[R]) string) string {
+func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
 	var b strings.Builder
 	b.WriteString(l.prefix)
 	for i := range l.columns {
 		c := &l.columns[i]
 		if c.field != nil {
-			b.WriteString(place(value(c.field), c.width, c.right))
+			text := value(c.field)
+			switch {
+			case c.whole && !head && len(text) >= c.width:
+				b.WriteString(text)
+			case c.blank && text == "(null)" && 0 < c.width && c.width < len(text):
+				b.WriteString(place("", c.width, c.right))
+			default:
+				b.WriteString(place(text, c.width, c.right))
+			}
 		}
 		b.WriteString(c.suffix)
 	}
@@ -276,24 +293,14 @@ func (l Layout[R]) HasName(names ...string) bool {
 	return false
 }
 
-// place fills or cuts s to the width; 0 leaves it.
+// place fills or cuts s to the width; 0 leaves it. It counts bytes, as Slurm does.
 func place(s string, width int, right bool) string {
-	if width == 0 {
-		return s
-	}
-	n := utf8.RuneCountInString(s)
+	n := len(s)
 	switch {
+	case width == 0 || n == width:
+		return s
 	case n > width:
-		at := 0
-		for i := range s {
-			if at == width {
-				return s[:i]
-			}
-			at++
-		}
-		return s
-	case n == width:
-		return s
+		return s[:width]
 	case right:
 		return strings.Repeat(" ", width-n) + s
 	}

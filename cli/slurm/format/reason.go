@@ -70,8 +70,16 @@ func (j Job) exit() (code, signal uint32) {
 	return j.GetExitCode(), j.GetExitSignal()
 }
 
-// accrue is since when it gains by waiting, which is not before it may start.
+// accrue is since when it gains by waiting, which is not before it may start. Where nobody is held to limits Slurm notes when it may begin, and forgets it
+// with the tasks of an array.
 func (j Job) accrue() int64 {
+	switch {
+	case j.Context.Limits || j.Context.Release > slurm.Release2205:
+	case j.GetHasTask():
+		return 0
+	case j.GetBeginUs() != 0:
+		return j.GetBeginUs()
+	}
 	if j.pending() && j.GetBeginUs() > j.Context.Clock.Now.UnixMicro() {
 		return 0
 	}

@@ -110,7 +110,7 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		r.words("ResizeTime=", c.Clock.Time(j.GetResizedUs(), "None"))
 	}
 	r.words("StartTime=", c.Clock.Time(j.start(), "Unknown"), " EndTime=", c.Clock.Time(j.end(), "Unknown"), " Deadline=", c.Clock.Time(s.GetDeadlineUs(), "N/A"))
-	if start := j.start(); start != 0 && !j.pending() {
+	if start := j.start(); start != 0 && !j.pending() && c.Preempts {
 		r.line("PreemptEligibleTime=%s PreemptTime=None", c.Clock.Time(start, "None"))
 	}
 	scheduler, planned := "Main", ""
@@ -133,9 +133,9 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	if host := j.GetAllocation().FirstNode(); host != "" && !j.pending() {
 		r.line("BatchHost=%s", host)
 	}
-	nodes := u32(j.nodeCount())
-	if j.pending() && s.GetMaxNodes() > 0 && j.GetRun() == 0 { // of one that ran before, what it had then is told
-		nodes = fmt.Sprintf("%d-%d", max(s.GetMinNodes(), 1), s.GetMaxNodes())
+	nodes := u32(j.nodesWanted())
+	if most := s.GetMaxNodes(); j.pending() && most > 0 && j.GetRun() == 0 { // of one that ran before, what it had then is told
+		nodes = fmt.Sprintf("%d-%d", min(j.nodesWanted(), most), most)
 	}
 	tasks := u32(numTasks(s, j.allocated()))
 	threads := count(s.GetThreadsPerCore())
@@ -177,11 +177,7 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		r.line("Reservation=%s", s.GetReservation())
 	}
 	r.line("OverSubscribe=%s Contiguous=%s Licenses=%s Network=(null)", j.oversubscribe(), bit(s.GetContiguous()), null(s.GetLicenses()))
-	command := null(s.GetCommand())
-	for _, a := range s.GetArgs() {
-		command += " " + string(a)
-	}
-	r.words("Command=", command)
+	r.words("Command=", j.command())
 	r.words("WorkDir=", s.GetWorkDir())
 	if s.GetAdminComment() != "" {
 		r.line("AdminComment=%s ", s.GetAdminComment())

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -123,16 +124,16 @@ func (c *NodeContext) user(uid uint32) string {
 // SinfoFormat is the layout of sinfo without -o and -O.
 func SinfoFormat(q *slurm.Sinfo, r slurm.Release) string {
 	switch {
-	case q.Reasons && q.Long:
-		return "%20E %12U %19H %6t %N"
-	case q.Reasons:
-		return "%20E %9u %19H %N"
+	case q.Summarize:
+		return "%#9P %.5a %.10l %.16F %N"
 	case q.PerNode && q.Long:
 		return "%#9N %.6D %.#9P %.11T %4c %.8z %.6m %.8d %.6w %.8f %20E"
 	case q.PerNode:
 		return "%#9N %.6D %.#9P %6t"
-	case q.Summarize:
-		return "%#9P %.5a %.10l %.16F %N"
+	case q.Reasons && q.Long:
+		return "%20E %12U %19H %6t %N"
+	case q.Reasons:
+		return "%20E %9u %19H %N"
 	case q.Long && r >= 2405:
 		return "%#9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
 	case q.Long:
@@ -142,7 +143,7 @@ func SinfoFormat(q *slurm.Sinfo, r slurm.Release) string {
 }
 
 // DateLine is the line before long listings.
-func DateLine(now time.Time) string { return now.Format("Mon Jan _2 15:04:05 2006") + "\n" }
+func DateLine(now time.Time) string { return now.Format("Mon Jan 02 15:04:05 2006") + "\n" }
 
 // partition makes a field of one of partitions.
 func partitionField(get func(*events.PartitionDef) string) func(Group) string {
@@ -408,10 +409,13 @@ func limitOr(seconds uint32, unlimited string) string {
 }
 
 func (g Group) reasonUser(long bool) string {
-	if len(g.Nodes) == 0 || g.Nodes[0].GetReason() == "" {
-		return "Unknown"
+	uid := uint32(0) // of no node it is nobody's, and shown as root's
+	if len(g.Nodes) > 0 {
+		if g.Nodes[0].GetReason() == "" {
+			return "Unknown"
+		}
+		uid = g.Nodes[0].GetReasonUid()
 	}
-	uid := g.Nodes[0].GetReasonUid()
 	if long {
 		return fmt.Sprintf("%s(%d)", g.Context.user(uid), uid)
 	}
@@ -423,7 +427,8 @@ func (g Group) reasonUser(long bool) string {
 func Groups(q *slurm.Sinfo, l Layout[Group], answer *projections.AnswerNodes, c *NodeContext) []Group {
 	wanted := nodeFilter(q)
 	byPartition := l.Has(partitionLetters) || l.HasName("Available", "DefaultTime", "Root", "Share", "PartitionName", "Partition", "Time", "Size", "OverSubscribe", "Groups", "PriorityTier", "PriorityJobFactor", "PreemptMode", "MaxCPUsPerNode", "AllocNodes")
-	key := alike(q, l)
+	key, where := alike(q, l), l.partitionKey(c)
+	named := l.Has("PR") || l.HasName("Partition", "PartitionName")
 	asked := map[string]bool{}
 	for _, p := range q.Partitions {
 		asked[p] = true
@@ -447,7 +452,9 @@ func Groups(q *slurm.Sinfo, l Layout[Group], answer *projections.AnswerNodes, c 
 			case q.PerNode:
 				k = fmt.Sprint(place, "\x00", n.GetName())
 			case byPartition:
-				k = fmt.Sprint(place, "\x00", k)
+				if !q.Reasons { // reasons are of nodes, whatever partitions these are in
+					k = where(p) + k
+				}
 			case seen[n.GetName()]:
 				continue
 			}
@@ -462,13 +469,37 @@ func Groups(q *slurm.Sinfo, l Layout[Group], answer *projections.AnswerNodes, c 
 				}
 				groups = append(groups, g)
 			}
-			groups[i].Nodes = append(groups[i].Nodes, n)
+			if !slices.Contains(groups[i].Nodes, n) { // of several partitions that look alike it counts once
+				groups[i].Nodes = append(groups[i].Nodes, n)
+			}
 		}
-		if !found && byPartition && !q.PerNode && !q.Reasons && before == len(groups) {
+		if !found && named && !q.PerNode && before == len(groups) && (!q.Reasons || len(groups) == 0) {
 			groups = append(groups, Group{Partition: p, place: place, Context: c})
 		}
 	}
 	return groups
+}
+
+// partitionKey makes the key under which partitions share rows: what the columns show of a partition.
+func (l Layout[R]) partitionKey(c *NodeContext) func(*events.PartitionDef) string {
+	var shown []*Field[Group]
+	for i := range l.columns {
+		if f, ok := any(l.columns[i].field).(*Field[Group]); ok && f != nil && (f.Letter != 0 && strings.IndexByte(partitionLetters, f.Letter) >= 0 || f.Name == "Share") {
+			shown = append(shown, f)
+		}
+	}
+	return func(p *events.PartitionDef) string {
+		var b strings.Builder
+		for _, f := range shown {
+			if f.Letter == 's' { // nothing said and one are shown alike, and are not
+				fmt.Fprint(&b, p.GetMinNodes(), p.GetMaxNodes(), "\x00")
+				continue
+			}
+			b.WriteString(f.Value(Group{Partition: p, Context: c}))
+			b.WriteByte(0)
+		}
+		return b.String()
+	}
 }
 
 // nodeFilter says which nodes were asked for.
@@ -484,7 +515,7 @@ func nodeFilter(q *slurm.Sinfo) func(*projections.Node) bool {
 		if n.GetRemoved() || q.Nodes != "" && !names[n.GetName()] || q.Dead && n.GetUp() || q.Responding && !n.GetUp() {
 			return false
 		}
-		if q.Reasons && n.GetReason() == "" {
+		if q.Reasons && len(q.States) == 0 && n.GetReason() == "" {
 			return false
 		}
 		if len(q.States) == 0 {
@@ -492,7 +523,7 @@ func nodeFilter(q *slurm.Sinfo) func(*projections.Node) bool {
 		}
 		s := StateOf(n)
 		for _, w := range q.States {
-			if s.Is(w) {
+			if s.Is(w) || w == "ALLOCATED" && s.Is("MIXED") {
 				return true
 			}
 		}

@@ -148,7 +148,7 @@ long         up   infinite      0    n/a
 			"gpu:a100:4|NO|Unknown|100|1-00:00:00|1:00:00|16000|REQUEUE|20|1:8:1|Unknown|Unknown|none\n(null)|NO|Unknown|100|1-00:00:00|1:00:00|16000|REQUEUE|10|1:8:1|Unknown|Unknown|none\n"},
 		{"-h -p compute -o %w|%v|%V|%s|%S|%r|%p|%g", "10+|22.05.8|N/A|1-infinite|all|no|1|all\n"},
 		{"-h -S -P -o %P", "long\ngpu\ndebug\ncompute*\n"},
-		{"-h -a -p inactive -o %P|%a|%F", "inactive|inactive|3/0/1/4\n"},
+		{"-h -p inactive -o %P|%a|%F", "inactive|inactive|3/0/1/4\n"},
 		{"-h -N -n n3 -p compute -O NodeList:10,AllocMem:10,Memory:8,CPUsState:16,StateLong:12,GresUsed:30", "n3        100       16000   1/7/0/8         mixed       gpu:a100:2(IDX:0-1)           \n"},
 		{"-h -p gpu -O Partition:8,StateComplete:20", "gpu     idle+drain          \ngpu     mixed               \n"},
 		{"-h -p gpu -o p=%P%%", "p=gpu\n"},

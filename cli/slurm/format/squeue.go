@@ -91,7 +91,7 @@ var SqueueFields = Fields[Job]{
 	{0, "BurstBufferState", "BURST_BUFFER_STATE", fixedText[Job]("(null)"), nil},
 	{0, "Cluster", "CLUSTER", func(j Job) string { return j.Context.Cluster }, nil},
 	{0, "ClusterFeature", "CLUSTER_FEATURES", fixedText[Job]("(null)"), nil},
-	{'o', "Command", "COMMAND", specText((*events.JobSpec).GetCommand), nil},
+	{'o', "Command", "COMMAND", Job.command, nil},
 	{'k', "Comment", "COMMENT", specText((*events.JobSpec).GetComment), nil},
 	{0, "Container", "CONTAINER", fixedText[Job]("(null)"), nil},
 	{0, "ContainerId", "CONTAINER_ID", fixedText[Job]("(null)"), nil},
@@ -113,7 +113,12 @@ var SqueueFields = Fields[Job]{
 	{'E', "Dependency", "DEPENDENCY", func(j Job) string { return null(j.dependencies()) }, nil},
 	{0, "DerivedEC", "DERIVED_EC", fixedText[Job]("0"), nil},
 	{0, "EligibleTime", "ELIGIBLE_TIME", timeOf(Job.eligible), nil},
-	{'e', "EndTime", "END_TIME", timeOf(Job.end), func(j Job) int64 { return j.end() / 1e6 }},
+	{'e', "EndTime", "END_TIME", func(j Job) string {
+		if j.limit() == events.Unlimited && j.start() != 0 && !j.GetState().Final() {
+			return "NONE"
+		}
+		return timeOf(Job.end)(j)
+	}, func(j Job) int64 { return j.end() / 1e6 }},
 	{'x', "ExcNodes", "EXC_NODES", func(j Job) string { return j.GetSpec().GetExclude() }, nil},
 	{0, "Exclusive", "EXCLUSIVE", func(j Job) string { return bit(j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE) }, nil},
 	{0, "exit_code", "EXIT_CODE", func(j Job) string { code, signal := j.exit(); return u32(code<<8 | signal) }, nil},
@@ -155,8 +160,13 @@ var SqueueFields = Fields[Job]{
 	{0, "NTPerNode", "NTASKS_PER_NODE", specCount((*events.JobSpec).GetTasksPerNode, "0"), nil},
 	{0, "NTPerSocket", "NTASKS_PER_SOCKET", specCount((*events.JobSpec).GetTasksPerSocket, "N/A"), nil},
 	{'C', "NumCPUs", "CPUS", func(j Job) string { return fmt.Sprint(j.cpus()) }, func(j Job) int64 { return int64(j.cpus()) }},
-	{'D', "NumNodes", "NODES", func(j Job) string { return u32(j.nodeCount()) }, func(j Job) int64 { return int64(j.nodeCount()) }},
-	{0, "NumTasks", "TASKS", func(j Job) string { return u32(numTasks(j.GetSpec(), j.allocated())) }, nil},
+	{'D', "NumNodes", "NODES", func(j Job) string { return u32(j.nodesWanted()) }, func(j Job) int64 { return int64(j.nodesWanted()) }},
+	{0, "NumTasks", "TASKS", func(j Job) string {
+		if j.GetStartUs() == 0 && j.GetState().Final() {
+			return "4294967294" // Slurm's number for none
+		}
+		return u32(numTasks(j.GetSpec(), j.allocated()))
+	}, nil},
 	{0, "Origin", "ORIGIN", fixedText[Job]("NA"), nil},
 	{0, "OriginRaw", "ORIGIN_RAW", fixedText[Job]("NA"), nil},
 	{'h', "OverSubscribe", "OVER_SUBSCRIBE", Job.oversubscribe, nil},
@@ -242,6 +252,15 @@ var SqueueFields = Fields[Job]{
 	{0, "Wait4Switch", "WAIT4SWITCH", fixedText[Job]("0:00"), nil},
 	{'w', "WCKey", "WCKEY", specText((*events.JobSpec).GetWckey), nil},
 	{'Z', "WorkDir", "WORK_DIR", func(j Job) string { return j.GetSpec().GetWorkDir() }, nil},
+}
+
+// command is the script with what was given to it.
+func (j Job) command() string {
+	text := null(j.GetSpec().GetCommand())
+	for _, a := range j.GetSpec().GetArgs() {
+		text += " " + string(a)
+	}
+	return text
 }
 
 func hetID(j Job) string {
