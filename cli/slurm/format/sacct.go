@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"stint/cli/slurm"
 	"stint/events"
@@ -187,7 +186,7 @@ func (t Table) Row(q *slurm.Sacct, a Account) string {
 	var b strings.Builder
 	for _, c := range t.columns {
 		v := c.field.Value(a)
-		if c.width > 0 && utf8.RuneCountInString(v) > c.width {
+		if c.width > 0 && len(v) > c.width {
 			v = place(v, c.width-1, false)
 			if c.width == 1 {
 				v = ""
