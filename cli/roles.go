@@ -172,7 +172,7 @@ func (h *host) runController(ctx context.Context, s *server.Server) error {
 
 func (h *host) runAgent(ctx context.Context, s *server.Server) error {
 	return h.with(ctx, bus.Role{Kind: bus.Agent, Name: events.Token(site.HostName())}, s, func(b bus.Bus) error {
-		c := agent.Config{Bus: b, Host: site.HostName(), Dir: string(h.dir), Version: Build(), Log: h.named("agent"), Mode: 0o600}
+		c := agent.Config{Bus: b, Host: site.HostName(), Dir: string(h.dir), Version: Build(), Log: h.named("agent"), Mode: 0o600, Conf: h.cluster.ConfFile}
 		if uid := uint32(os.Geteuid()); uid == 0 {
 			c.Mode = 0o666
 		} else {

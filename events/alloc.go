@@ -14,7 +14,7 @@ func (a *Allocation) Each(f func(i int, node string, share *NodeShare) bool) {
 	}
 }
 
-// NodeNames are the nodes in the order of the allocation; the first runs the batch script.
+// NodeNames are the nodes in the order of the allocation.
 func (a *Allocation) NodeNames() []string {
 	names := make([]string, 0, a.NodeCount())
 	for _, share := range a.GetShares() {
@@ -32,8 +32,11 @@ func (a *Allocation) NodeCount() int {
 	return n
 }
 
-// FirstNode is the node that runs the batch script; empty without an allocation.
+// FirstNode is the node that runs the batch script, the first but where --batch says otherwise; empty without an allocation.
 func (a *Allocation) FirstNode() string {
+	if host := a.GetBatchHost(); host != "" {
+		return host
+	}
 	for _, share := range a.GetShares() {
 		if len(share.GetNodes()) > 0 {
 			return share.GetNodes()[0]

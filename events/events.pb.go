@@ -645,6 +645,7 @@ const (
 	Exclusive_SHARED         Exclusive = 0
 	Exclusive_EXCLUSIVE_NODE Exclusive = 1
 	Exclusive_EXCLUSIVE_USER Exclusive = 2
+	Exclusive_EXCLUSIVE_MCS  Exclusive = 3
 )
 
 // Enum value maps for Exclusive.
@@ -653,11 +654,13 @@ var (
 		0: "SHARED",
 		1: "EXCLUSIVE_NODE",
 		2: "EXCLUSIVE_USER",
+		3: "EXCLUSIVE_MCS",
 	}
 	Exclusive_value = map[string]int32{
 		"SHARED":         0,
 		"EXCLUSIVE_NODE": 1,
 		"EXCLUSIVE_USER": 2,
+		"EXCLUSIVE_MCS":  3,
 	}
 )
 
@@ -3874,6 +3877,19 @@ type JobSpec struct {
 	AcctgFreq               string                 `protobuf:"bytes,114,opt,name=acctg_freq,json=acctgFreq,proto3" json:"acctg_freq,omitempty"`
 	MinCpus                 uint32                 `protobuf:"varint,160,opt,name=min_cpus,json=minCpus,proto3" json:"min_cpus,omitempty"`                             // at least so many in all, however many tasks there are; 0: as many as these take
 	BindGres                Choice                 `protobuf:"varint,115,opt,name=bind_gres,json=bindGres,proto3,enum=stint.events.Choice" json:"bind_gres,omitempty"` // --gres-flags: enforce-binding, disable-binding
+	BatchFeatures           string                 `protobuf:"bytes,116,opt,name=batch_features,json=batchFeatures,proto3" json:"batch_features,omitempty"`            // --batch: of the node that the script runs on
+	BurstBuffer             string                 `protobuf:"bytes,117,opt,name=burst_buffer,json=burstBuffer,proto3" json:"burst_buffer,omitempty"`                  // --bb, as given: nothing is staged
+	DelayBootS              uint32                 `protobuf:"varint,118,opt,name=delay_boot_s,json=delayBootS,proto3" json:"delay_boot_s,omitempty"`                  // 0xffffffff: unlimited
+	McsLabel                string                 `protobuf:"bytes,119,opt,name=mcs_label,json=mcsLabel,proto3" json:"mcs_label,omitempty"`
+	Power                   string                 `protobuf:"bytes,120,opt,name=power,proto3" json:"power,omitempty"` // LEVEL
+	Network                 string                 `protobuf:"bytes,121,opt,name=network,proto3" json:"network,omitempty"`
+	CpuFreq                 string                 `protobuf:"bytes,122,opt,name=cpu_freq,json=cpuFreq,proto3" json:"cpu_freq,omitempty"`                         // for the job's steps, as they are told: Low-High:Performance
+	TresFreq                string                 `protobuf:"bytes,123,opt,name=tres_freq,json=tresFreq,proto3" json:"tres_freq,omitempty"`                      // gpu:high …, likewise
+	ClusterFeatures         string                 `protobuf:"bytes,124,opt,name=cluster_features,json=clusterFeatures,proto3" json:"cluster_features,omitempty"` // --cluster-constraint
+	SegmentSize             uint32                 `protobuf:"varint,125,opt,name=segment_size,json=segmentSize,proto3" json:"segment_size,omitempty"`
+	Profile                 string                 `protobuf:"bytes,126,opt,name=profile,proto3" json:"profile,omitempty"`                                                   // kinds, as they are shown: Energy,Task
+	DefaultCpusPerGpu       bool                   `protobuf:"varint,127,opt,name=default_cpus_per_gpu,json=defaultCpusPerGpu,proto3" json:"default_cpus_per_gpu,omitempty"` // admission gave cpus_per_gpu, from the configuration
+	DefaultMemPerGpu        bool                   `protobuf:"varint,128,opt,name=default_mem_per_gpu,json=defaultMemPerGpu,proto3" json:"default_mem_per_gpu,omitempty"`    // likewise
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -4517,6 +4533,97 @@ func (x *JobSpec) GetBindGres() Choice {
 		return x.BindGres
 	}
 	return Choice_CHOICE_DEFAULT
+}
+
+func (x *JobSpec) GetBatchFeatures() string {
+	if x != nil {
+		return x.BatchFeatures
+	}
+	return ""
+}
+
+func (x *JobSpec) GetBurstBuffer() string {
+	if x != nil {
+		return x.BurstBuffer
+	}
+	return ""
+}
+
+func (x *JobSpec) GetDelayBootS() uint32 {
+	if x != nil {
+		return x.DelayBootS
+	}
+	return 0
+}
+
+func (x *JobSpec) GetMcsLabel() string {
+	if x != nil {
+		return x.McsLabel
+	}
+	return ""
+}
+
+func (x *JobSpec) GetPower() string {
+	if x != nil {
+		return x.Power
+	}
+	return ""
+}
+
+func (x *JobSpec) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *JobSpec) GetCpuFreq() string {
+	if x != nil {
+		return x.CpuFreq
+	}
+	return ""
+}
+
+func (x *JobSpec) GetTresFreq() string {
+	if x != nil {
+		return x.TresFreq
+	}
+	return ""
+}
+
+func (x *JobSpec) GetClusterFeatures() string {
+	if x != nil {
+		return x.ClusterFeatures
+	}
+	return ""
+}
+
+func (x *JobSpec) GetSegmentSize() uint32 {
+	if x != nil {
+		return x.SegmentSize
+	}
+	return 0
+}
+
+func (x *JobSpec) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *JobSpec) GetDefaultCpusPerGpu() bool {
+	if x != nil {
+		return x.DefaultCpusPerGpu
+	}
+	return false
+}
+
+func (x *JobSpec) GetDefaultMemPerGpu() bool {
+	if x != nil {
+		return x.DefaultMemPerGpu
+	}
+	return false
 }
 
 // Gres: count of a generic resource, counted per node, per task, per socket or for the whole job.
@@ -6009,6 +6116,7 @@ func (x *Verdict) GetText() string {
 type Allocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Shares        []*NodeShare           `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
+	BatchHost     string                 `protobuf:"bytes,2,opt,name=batch_host,json=batchHost,proto3" json:"batch_host,omitempty"` // where the script runs, if not on the first node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6050,6 +6158,13 @@ func (x *Allocation) GetShares() []*NodeShare {
 		return x.Shares
 	}
 	return nil
+}
+
+func (x *Allocation) GetBatchHost() string {
+	if x != nil {
+		return x.BatchHost
+	}
+	return ""
 }
 
 type NodeShare struct {
@@ -10782,7 +10897,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tTresCount\x12\x12\n" +
 	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\x82\x17\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xbc\x1a\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -10890,7 +11005,21 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"acctg_freq\x18r \x01(\tR\tacctgFreq\x12\x1a\n" +
 	"\bmin_cpus\x18\xa0\x01 \x01(\rR\aminCpus\x121\n" +
-	"\tbind_gres\x18s \x01(\x0e2\x14.stint.events.ChoiceR\bbindGres\"o\n" +
+	"\tbind_gres\x18s \x01(\x0e2\x14.stint.events.ChoiceR\bbindGres\x12%\n" +
+	"\x0ebatch_features\x18t \x01(\tR\rbatchFeatures\x12!\n" +
+	"\fburst_buffer\x18u \x01(\tR\vburstBuffer\x12 \n" +
+	"\fdelay_boot_s\x18v \x01(\rR\n" +
+	"delayBootS\x12\x1b\n" +
+	"\tmcs_label\x18w \x01(\tR\bmcsLabel\x12\x14\n" +
+	"\x05power\x18x \x01(\tR\x05power\x12\x18\n" +
+	"\anetwork\x18y \x01(\tR\anetwork\x12\x19\n" +
+	"\bcpu_freq\x18z \x01(\tR\acpuFreq\x12\x1b\n" +
+	"\ttres_freq\x18{ \x01(\tR\btresFreq\x12)\n" +
+	"\x10cluster_features\x18| \x01(\tR\x0fclusterFeatures\x12!\n" +
+	"\fsegment_size\x18} \x01(\rR\vsegmentSize\x12\x18\n" +
+	"\aprofile\x18~ \x01(\tR\aprofile\x12/\n" +
+	"\x14default_cpus_per_gpu\x18\x7f \x01(\bR\x11defaultCpusPerGpu\x12.\n" +
+	"\x13default_mem_per_gpu\x18\x80\x01 \x01(\bR\x10defaultMemPerGpu\"o\n" +
 	"\x04Gres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -11005,10 +11134,12 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12&\n" +
 	"\x04code\x18\x03 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"=\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\\\n" +
 	"\n" +
 	"Allocation\x12/\n" +
-	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\"\xc9\x01\n" +
+	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\x12\x1d\n" +
+	"\n" +
+	"batch_host\x18\x02 \x01(\tR\tbatchHost\"\xc9\x01\n" +
 	"\tNodeShare\x12\x14\n" +
 	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x12\n" +
 	"\x04cpus\x18\x02 \x03(\x04R\x04cpus\x12\x1d\n" +
@@ -11551,12 +11682,13 @@ const file_events_events_proto_rawDesc = "" +
 	"\x0eCHOICE_DEFAULT\x10\x00\x12\x0e\n" +
 	"\n" +
 	"CHOICE_YES\x10\x01\x12\r\n" +
-	"\tCHOICE_NO\x10\x02*?\n" +
+	"\tCHOICE_NO\x10\x02*R\n" +
 	"\tExclusive\x12\n" +
 	"\n" +
 	"\x06SHARED\x10\x00\x12\x12\n" +
 	"\x0eEXCLUSIVE_NODE\x10\x01\x12\x12\n" +
-	"\x0eEXCLUSIVE_USER\x10\x02*@\n" +
+	"\x0eEXCLUSIVE_USER\x10\x02\x12\x11\n" +
+	"\rEXCLUSIVE_MCS\x10\x03*@\n" +
 	"\x05Scope\x12\f\n" +
 	"\bPER_NODE\x10\x00\x12\f\n" +
 	"\bPER_TASK\x10\x01\x12\x0e\n" +

@@ -1047,6 +1047,19 @@ func (m *JobSpec) CloneVT() *JobSpec {
 	r.AcctgFreq = m.AcctgFreq
 	r.MinCpus = m.MinCpus
 	r.BindGres = m.BindGres
+	r.BatchFeatures = m.BatchFeatures
+	r.BurstBuffer = m.BurstBuffer
+	r.DelayBootS = m.DelayBootS
+	r.McsLabel = m.McsLabel
+	r.Power = m.Power
+	r.Network = m.Network
+	r.CpuFreq = m.CpuFreq
+	r.TresFreq = m.TresFreq
+	r.ClusterFeatures = m.ClusterFeatures
+	r.SegmentSize = m.SegmentSize
+	r.Profile = m.Profile
+	r.DefaultCpusPerGpu = m.DefaultCpusPerGpu
+	r.DefaultMemPerGpu = m.DefaultMemPerGpu
 	if rhs := m.Args; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
 		for k, v := range rhs {
@@ -1658,6 +1671,7 @@ func (m *Allocation) CloneVT() *Allocation {
 		return (*Allocation)(nil)
 	}
 	r := new(Allocation)
+	r.BatchHost = m.BatchHost
 	if rhs := m.Shares; rhs != nil {
 		tmpContainer := make([]*NodeShare, len(rhs))
 		for k, v := range rhs {
@@ -4494,6 +4508,45 @@ func (this *JobSpec) EqualVT(that *JobSpec) bool {
 	if this.BindGres != that.BindGres {
 		return false
 	}
+	if this.BatchFeatures != that.BatchFeatures {
+		return false
+	}
+	if this.BurstBuffer != that.BurstBuffer {
+		return false
+	}
+	if this.DelayBootS != that.DelayBootS {
+		return false
+	}
+	if this.McsLabel != that.McsLabel {
+		return false
+	}
+	if this.Power != that.Power {
+		return false
+	}
+	if this.Network != that.Network {
+		return false
+	}
+	if this.CpuFreq != that.CpuFreq {
+		return false
+	}
+	if this.TresFreq != that.TresFreq {
+		return false
+	}
+	if this.ClusterFeatures != that.ClusterFeatures {
+		return false
+	}
+	if this.SegmentSize != that.SegmentSize {
+		return false
+	}
+	if this.Profile != that.Profile {
+		return false
+	}
+	if this.DefaultCpusPerGpu != that.DefaultCpusPerGpu {
+		return false
+	}
+	if this.DefaultMemPerGpu != that.DefaultMemPerGpu {
+		return false
+	}
 	if this.MinCpus != that.MinCpus {
 		return false
 	}
@@ -5629,6 +5682,9 @@ func (this *Allocation) EqualVT(that *Allocation) bool {
 				return false
 			}
 		}
+	}
+	if this.BatchHost != that.BatchHost {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -10036,6 +10092,125 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x80
 	}
+	if m.DefaultMemPerGpu {
+		i--
+		if m.DefaultMemPerGpu {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x8
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.DefaultCpusPerGpu {
+		i--
+		if m.DefaultCpusPerGpu {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xf8
+	}
+	if len(m.Profile) > 0 {
+		i -= len(m.Profile)
+		copy(dAtA[i:], m.Profile)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Profile)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xf2
+	}
+	if m.SegmentSize != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SegmentSize))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xe8
+	}
+	if len(m.ClusterFeatures) > 0 {
+		i -= len(m.ClusterFeatures)
+		copy(dAtA[i:], m.ClusterFeatures)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ClusterFeatures)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xe2
+	}
+	if len(m.TresFreq) > 0 {
+		i -= len(m.TresFreq)
+		copy(dAtA[i:], m.TresFreq)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.TresFreq)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xda
+	}
+	if len(m.CpuFreq) > 0 {
+		i -= len(m.CpuFreq)
+		copy(dAtA[i:], m.CpuFreq)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.CpuFreq)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xd2
+	}
+	if len(m.Network) > 0 {
+		i -= len(m.Network)
+		copy(dAtA[i:], m.Network)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Network)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xca
+	}
+	if len(m.Power) > 0 {
+		i -= len(m.Power)
+		copy(dAtA[i:], m.Power)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Power)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xc2
+	}
+	if len(m.McsLabel) > 0 {
+		i -= len(m.McsLabel)
+		copy(dAtA[i:], m.McsLabel)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.McsLabel)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xba
+	}
+	if m.DelayBootS != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DelayBootS))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xb0
+	}
+	if len(m.BurstBuffer) > 0 {
+		i -= len(m.BurstBuffer)
+		copy(dAtA[i:], m.BurstBuffer)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BurstBuffer)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xaa
+	}
+	if len(m.BatchFeatures) > 0 {
+		i -= len(m.BatchFeatures)
+		copy(dAtA[i:], m.BatchFeatures)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BatchFeatures)))
+		i--
+		dAtA[i] = 0x7
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.BindGres != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BindGres))
 		i--
@@ -12249,6 +12424,13 @@ func (m *Allocation) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.BatchHost) > 0 {
+		i -= len(m.BatchHost)
+		copy(dAtA[i:], m.BatchHost)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BatchHost)))
+		i--
+		dAtA[i] = 0x12
 	}
 	if len(m.Shares) > 0 {
 		for iNdEx := len(m.Shares) - 1; iNdEx >= 0; iNdEx-- {
@@ -17550,6 +17732,54 @@ func (m *JobSpec) SizeVT() (n int) {
 	if m.BindGres != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.BindGres))
 	}
+	l = len(m.BatchFeatures)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.BurstBuffer)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.DelayBootS != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DelayBootS))
+	}
+	l = len(m.McsLabel)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Power)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Network)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.CpuFreq)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.TresFreq)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.ClusterFeatures)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.SegmentSize != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.SegmentSize))
+	}
+	l = len(m.Profile)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.DefaultCpusPerGpu {
+		n += 3
+	}
+	if m.DefaultMemPerGpu {
+		n += 3
+	}
 	if m.MinCpus != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.MinCpus))
 	}
@@ -18235,6 +18465,10 @@ func (m *Allocation) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.BatchHost)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -28157,6 +28391,372 @@ func (m *JobSpec) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 116:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BatchFeatures", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.BatchFeatures = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 117:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BurstBuffer", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.BurstBuffer = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 118:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DelayBootS", wireType)
+			}
+			m.DelayBootS = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DelayBootS |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 119:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field McsLabel", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.McsLabel = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 120:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Power", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Power = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 121:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Network", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Network = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 122:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field CpuFreq", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.CpuFreq = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 123:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TresFreq", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.TresFreq = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 124:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ClusterFeatures", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ClusterFeatures = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 125:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SegmentSize", wireType)
+			}
+			m.SegmentSize = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SegmentSize |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 126:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Profile", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Profile = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 127:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefaultCpusPerGpu", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.DefaultCpusPerGpu = bool(v != 0)
+		case 128:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefaultMemPerGpu", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.DefaultMemPerGpu = bool(v != 0)
 		case 160:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field MinCpus", wireType)
@@ -31605,6 +32205,38 @@ func (m *Allocation) UnmarshalVT(dAtA []byte) error {
 			if err := m.Shares[len(m.Shares)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 2:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BatchHost", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.BatchHost = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"stint/events"
 	"stint/events/bus"
 	"stint/executor/cgroup"
@@ -126,6 +128,7 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 		}
 		l.Rlimits = append(l.Rlimits, &supervisor.Rlimit{Resource: r.GetResource(), Soft: r.GetSoft(), Hard: r.GetHard()})
 	}
+	l.Rlimits = residentLimit(l.Rlimits, share.GetMemoryMib())
 	appends := spec.GetAppend() || config.GetJobFileAppend() && !spec.GetTruncate()
 	// In the job's working directory, also if that cannot be entered: a job that goes on in /tmp must not write its output there.
 	file := func(pattern string) []byte {
@@ -241,4 +244,14 @@ func (e *executor) leftMs(job *projections.Job, config *events.Config, startedUn
 		return left
 	}
 	return -1
+}
+
+// residentLimit tells a step's memory on this node (MiB, 0: all there is) as its limit of resident memory, in place of what the submitter's was: as in
+// Slurm, for programs that look there. No kernel holds anything to it.
+func residentLimit(limits []*supervisor.Rlimit, memory uint64) []*supervisor.Rlimit {
+	if memory == 0 {
+		return limits
+	}
+	limits = slices.DeleteFunc(limits, func(r *supervisor.Rlimit) bool { return r.GetResource() == unix.RLIMIT_RSS })
+	return append(limits, &supervisor.Rlimit{Resource: unix.RLIMIT_RSS, Soft: memory << 20, Hard: memory << 20})
 }

@@ -231,7 +231,7 @@ func (e *executor) followOthers(seq uint64, job *projections.Job, rn *projection
 		e.sayStarted(st)
 	}
 	first := job.GetAllocation().FirstNode() == e.conf.Node
-	over := job.GetStop() != nil || !first && len(job.GetNodes()) > 0 && job.GetNodes()[0].GetExitedUs() != 0
+	over := job.GetStop() != nil || !first && job.FirstRun().GetExitedUs() != 0
 	others := e.others(st.key)
 	if !over {
 		if len(others) == 0 {

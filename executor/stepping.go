@@ -136,7 +136,7 @@ func (e *executor) createStep(ctx context.Context, c *tasks.Create) *tasks.Reply
 		return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
 	case c.Uid != 0 && c.Uid != job.GetOwner().GetUid():
 		return refusal(tasks.Refusal_NOT_YOURS, "Access/permission denied")
-	case job.GetStop() != nil || len(job.GetNodes()) > 0 && job.Nodes[0].GetExitedUs() != 0:
+	case job.GetStop() != nil || job.FirstRun().GetExitedUs() != 0:
 		return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
 	case job.GetState() != events.JobState_RUNNING:
 		return refusal(tasks.Refusal_NOT_RUNNING, "Job is pending execution")
@@ -395,6 +395,12 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 			out.Rlimits = append(out.Rlimits, &supervisor.Rlimit{Resource: r.GetResource(), Soft: r.GetSoft(), Hard: r.GetHard()})
 		}
 	}
+	memory := part.MemoryMib
+	if memory == 0 {
+		share, _ := job.GetAllocation().ForNode(e.conf.Node)
+		memory = share.GetMemoryMib()
+	}
+	out.Rlimits = residentLimit(out.Rlimits, memory)
 	return out, nil
 }
 
@@ -429,6 +435,12 @@ func (e *executor) stepEnviron(o *tasks.Order, job *projections.Job, share *even
 	set("SLURMD_NODENAME", e.conf.Node)
 	set("SLURM_TOPOLOGY_ADDR", e.conf.Node)
 	set("SLURM_TOPOLOGY_ADDR_PATTERN", "node")
+	set("SLURM_JOB_UID", job.GetOwner().GetUid())
+	set("SLURM_JOB_GID", job.GetOwner().GetGid())
+	set("SLURM_JOB_USER", job.GetOwner().GetUser())
+	if e.config.GetCompat() == "22.05" {
+		set("SLURM_WORKING_CLUSTER", workingCluster(e.config))
+	}
 	if e.conf.SlurmConf != "" {
 		set("SLURM_CONF", e.conf.SlurmConf)
 	}
@@ -452,8 +464,9 @@ func (e *executor) stepEnviron(o *tasks.Order, job *projections.Job, share *even
 		o.Environ = append(o.Environ, []byte(nv))
 	}
 	if n := int(part.GpusPerTask); n > 0 && n*len(part.Tasks) <= len(seen) {
+		set("SLURMD_TRES_BIND", fmt.Sprintf("gpu:per_task:%d", n))
 		for i := range part.Tasks {
-			te := &tasks.TaskEnviron{}
+			te := &tasks.TaskEnviron{Environ: [][]byte{[]byte("SLURM_STEP_GPUS=" + strings.Join(indices[i*n:(i+1)*n], ","))}}
 			for _, nv := range gpu.Environment(seen[i*n:(i+1)*n], 0, false) {
 				te.Environ = append(te.Environ, []byte(nv))
 			}

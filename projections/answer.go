@@ -240,7 +240,11 @@ func slim(j *Job) *Job {
 		ThreadsPerCore: s.GetThreadsPerCore(), TresPerTask: s.GetTresPerTask(), Switches: s.GetSwitches(), HetOffset: s.GetHetOffset(),
 		AdminComment: s.GetAdminComment(), Args: s.GetArgs(), BindGres: s.GetBindGres(), MailTypes: s.GetMailTypes(), MailUser: s.GetMailUser(),
 		Nomultithread: s.GetNomultithread(), Reboot: s.GetReboot(), SpreadJob: s.GetSpreadJob(), SubmitHost: s.GetSubmitHost(), SubmitSid: s.GetSubmitSid(),
-		TasksPerCore: s.GetTasksPerCore(), TasksPerSocket: s.GetTasksPerSocket(),
+		TasksPerCore: s.GetTasksPerCore(), TasksPerSocket: s.GetTasksPerSocket(), BatchFeatures: s.GetBatchFeatures(), BurstBuffer: s.GetBurstBuffer(),
+		DelayBootS: s.GetDelayBootS(), McsLabel: s.GetMcsLabel(), Power: s.GetPower(), Network: s.GetNetwork(), CpuFreq: s.GetCpuFreq(), TresFreq: s.GetTresFreq(),
+		TresBind: s.GetTresBind(), ClusterFeatures: s.GetClusterFeatures(), SegmentSize: s.GetSegmentSize(), Profile: s.GetProfile(),
+		DefaultCpusPerGpu: s.GetDefaultCpusPerGpu(), DefaultMemPerGpu: s.GetDefaultMemPerGpu(),
+		KillOnInvalidDependency: s.GetKillOnInvalidDependency(), KeepOnInvalidDependency: s.GetKeepOnInvalidDependency(),
 	}
 	return thin
 }

@@ -100,7 +100,7 @@ func TestSlim(t *testing.T) {
 	})
 	slices.Sort(gone)
 	want := "acctg_freq append array dependencies dependency_text distribution environment export extra get_user_env has_priority hold " +
-		"keep_on_invalid_dependency kill_on_invalid_dependency no_kill priority rlimits script submit_line tres_bind truncate umask use_min_nodes wait_all_nodes warn"
+		"no_kill priority rlimits script submit_line truncate umask use_min_nodes wait_all_nodes warn"
 	if got := strings.Join(gone, " "); got != want {
 		t.Errorf("left out:\n%s\nnot\n%s", got, want)
 	}

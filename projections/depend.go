@@ -38,7 +38,7 @@ func (c *Cluster) weigh(j *Job, s *DependencyState, task int64) {
 	d := s.Dependency
 	since := max(1, c.now, j.SubmitUs)
 	if d.GetKind() == events.DependencyKind_SINGLETON {
-		if first := c.nameSetOf(keyOf(j)).first(); first == 0 || first >= j.Family() {
+		if first := c.nameSetOf(keyOf(j)).first(); first == 0 || first >= j.whole() {
 			s.State, s.SinceUs = Fulfilment_FULFILLED, since
 		}
 		return
@@ -358,7 +358,7 @@ func (c *Cluster) count(j *Job, n int32) {
 	key := keyOf(j)
 	set := c.nameSetOf(key)
 	first := set.first()
-	set = set.add(j.Family(), n)
+	set = set.add(j.whole(), n)
 	if set.empty() {
 		if c.names[key] = (nameSet{}); c.parent == nil {
 			delete(c.names, key)
@@ -367,13 +367,21 @@ func (c *Cluster) count(j *Job, n int32) {
 	}
 	c.names[key] = set
 	if set.first() != first {
-		c.letGo(set.first())
+		c.letGo(set.first(), key)
 	}
 }
 
-// letGo fulfils the singletons of a family.
-func (c *Cluster) letGo(family uint32) {
+// letGo fulfils the singletons of a family, of the components of a heterogeneous job those of one name.
+func (c *Cluster) letGo(family uint32, key nameKey) {
 	ids := []uint32{family}
+	if j := c.jobs.get(family); j.GetHetId() == family && family != 0 {
+		ids = ids[:0]
+		for _, part := range Components(c, family, j.GetHetSize()) {
+			if keyOf(part) == key {
+				ids = append(ids, part.Id)
+			}
+		}
+	}
 	c.EachArrayTask(family, func(t *TaskJob) bool {
 		if t.Job != family {
 			ids = append(ids, t.Job)

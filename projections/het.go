@@ -13,6 +13,17 @@ func (j *Job) Leads() bool { return j.GetHetId() != 0 && j.GetHetOffset() == 0 }
 // Scriptless says that no program runs by the job itself: it is there until it is told to end.
 func (j *Job) Scriptless() bool { return j.GetSpec().GetInteractive() || j.GetHetOffset() > 0 }
 
+// FirstRun is what is known of the present run on the node that runs the script; nil if there is none.
+func (j *Job) FirstRun() *RunNode {
+	first := j.GetAllocation().FirstNode()
+	for _, n := range j.GetNodes() {
+		if n.GetNode() == first {
+			return n
+		}
+	}
+	return nil
+}
+
 // Components are the components of a heterogeneous job that are hot, in order.
 func Components(r interface{ Job(id uint32) *Job }, het, size uint32) []*Job {
 	list := make([]*Job, 0, size)

@@ -123,7 +123,7 @@ func audit(c *Cluster) error {
 			if live[key] == nil {
 				live[key] = map[uint32]bool{}
 			}
-			live[key][j.Family()] = true
+			live[key][j.whole()] = true
 		}
 		if j.ArrayId != 0 {
 			a := arrays[j.ArrayId]
@@ -257,7 +257,7 @@ func audit(c *Cluster) error {
 					fail("job %d waits for %d, which is not hot: %v", j.Id, d.Dependency.Job, j)
 				}
 			}
-			if d.State == Fulfilment_UNFULFILLED && kind == events.DependencyKind_SINGLETON && c.names[keyOf(j)].first() == j.Family() {
+			if d.State == Fulfilment_UNFULFILLED && kind == events.DependencyKind_SINGLETON && c.names[keyOf(j)].first() == j.whole() {
 				fail("job %d is the first of its name and still waits: %v", j.Id, j)
 			}
 		}

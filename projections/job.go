@@ -31,6 +31,14 @@ func (j *Job) Family() uint32 {
 	return j.GetId()
 }
 
+// whole is the id under which all that was submitted at once goes: the tasks of an array, the components of a heterogeneous job.
+func (j *Job) whole() uint32 {
+	if j.GetHetId() != 0 {
+		return j.GetHetId()
+	}
+	return j.Family()
+}
+
 // Eligible says whether the job may start at now (microseconds) as far as the job itself goes: not held, its begin time
 // reached, its dependencies fulfilled (of an array's remainder: for some task, see ReadyTasks).
 func (j *Job) Eligible(now int64) bool {

@@ -104,8 +104,8 @@ func (c *Cluster) license(before, after *Job) {
 }
 
 // FreeLicenses is what a job would be given of the licences it asks for, as NAME:COUNT joined by commas (empty: it asks for
-// none, or all it asks for without a choice), or the first that is short.
-func FreeLicenses(r Reader, spec *events.JobSpec) (given string, short *events.License) {
+// none, or all it asks for without a choice), or the first that is short. taken are those that others are about to be given.
+func FreeLicenses(r Reader, spec *events.JobSpec, taken map[string]uint64) (given string, short *events.License) {
 	if spec.GetLicenses() == "" {
 		return "", nil
 	}
@@ -115,7 +115,7 @@ func FreeLicenses(r Reader, spec *events.JobSpec) (given string, short *events.L
 	}
 	for i, l := range list {
 		have, known := r.License(l.Name)
-		free := known && uint64(r.LicensesUsed(l.Name))+uint64(l.Count) <= uint64(have)
+		free := known && uint64(r.LicensesUsed(l.Name))+taken[l.Name]+uint64(l.Count) <= uint64(have)
 		switch {
 		case free && any:
 			return events.FormatLicenses(list[i : i+1]), nil

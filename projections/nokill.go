@@ -39,7 +39,7 @@ func (c *Cluster) giveUpAll(n *Node) {
 
 // lessNode is an allocation less a node.
 func lessNode(a *events.Allocation, node string) *events.Allocation {
-	rest := &events.Allocation{}
+	rest := &events.Allocation{BatchHost: a.GetBatchHost()}
 	for _, s := range a.GetShares() {
 		kept := make([]string, 0, len(s.Nodes))
 		for _, name := range s.Nodes {

@@ -94,7 +94,7 @@ func Load(s *Snapshot) (*Cluster, error) {
 		}
 		if !j.Over() {
 			key := keyOf(j)
-			c.names[key] = c.names[key].add(j.Family(), 1)
+			c.names[key] = c.names[key].add(j.whole(), 1)
 			c.watch(j)
 		}
 		if j.FinishedUs != 0 {

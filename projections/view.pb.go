@@ -1485,8 +1485,9 @@ type AnswerConfig struct {
 	BootUs        int64                  `protobuf:"varint,3,opt,name=boot_us,json=bootUs,proto3" json:"boot_us,omitempty"`
 	Controller    string                 `protobuf:"bytes,4,opt,name=controller,proto3" json:"controller,omitempty"`
 	NextId        uint32                 `protobuf:"varint,5,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
-	Given         *events.Config         `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`
-	Licenses      []*LicenseUse          `protobuf:"bytes,10,rep,name=licenses,proto3" json:"licenses,omitempty"`
+	Given         *events.Config         `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`                       // what was last taken over, if an administrator changed partitions or settings since
+	ConfFile      string                 `protobuf:"bytes,7,opt,name=conf_file,json=confFile,proto3" json:"conf_file,omitempty"` // path of slurm.conf on the caller's host, by its agent's word; empty: there is none
+	Licenses      []*LicenseUse          `protobuf:"bytes,10,rep,name=licenses,proto3" json:"licenses,omitempty"`                // those that jobs hold, whoever may see these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1563,6 +1564,13 @@ func (x *AnswerConfig) GetGiven() *events.Config {
 		return x.Given
 	}
 	return nil
+}
+
+func (x *AnswerConfig) GetConfFile() string {
+	if x != nil {
+		return x.ConfFile
+	}
+	return ""
 }
 
 func (x *AnswerConfig) GetLicenses() []*LicenseUse {
@@ -3218,7 +3226,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +
 	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\x12\x19\n" +
 	"\bahead_us\x18\x04 \x01(\x12R\aaheadUs\"\v\n" +
-	"\tAskConfig\"\x87\x02\n" +
+	"\tAskConfig\"\xa4\x02\n" +
 	"\fAnswerConfig\x12,\n" +
 	"\x06config\x18\x01 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -3227,7 +3235,8 @@ const file_projections_view_proto_rawDesc = "" +
 	"controller\x18\x04 \x01(\tR\n" +
 	"controller\x12\x17\n" +
 	"\anext_id\x18\x05 \x01(\rR\x06nextId\x12*\n" +
-	"\x05given\x18\x06 \x01(\v2\x14.stint.events.ConfigR\x05given\x129\n" +
+	"\x05given\x18\x06 \x01(\v2\x14.stint.events.ConfigR\x05given\x12\x1b\n" +
+	"\tconf_file\x18\a \x01(\tR\bconfFile\x129\n" +
 	"\blicenses\x18\n" +
 	" \x03(\v2\x1d.stint.projections.LicenseUseR\blicenses\"4\n" +
 	"\n" +

@@ -597,6 +597,7 @@ func (m *AnswerConfig) CloneVT() *AnswerConfig {
 	r.Controller = m.Controller
 	r.NextId = m.NextId
 	r.Given = m.Given.CloneVT()
+	r.ConfFile = m.ConfFile
 	if rhs := m.Licenses; rhs != nil {
 		tmpContainer := make([]*LicenseUse, len(rhs))
 		for k, v := range rhs {
@@ -2255,6 +2256,9 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 		return false
 	}
 	if !this.Given.EqualVT(that.Given) {
+		return false
+	}
+	if this.ConfFile != that.ConfFile {
 		return false
 	}
 	if len(this.Licenses) != len(that.Licenses) {
@@ -4520,6 +4524,13 @@ func (m *AnswerConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			dAtA[i] = 0x52
 		}
 	}
+	if len(m.ConfFile) > 0 {
+		i -= len(m.ConfFile)
+		copy(dAtA[i:], m.ConfFile)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.ConfFile)))
+		i--
+		dAtA[i] = 0x3a
+	}
 	if m.Given != nil {
 		size, err := m.Given.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -6667,6 +6678,10 @@ func (m *AnswerConfig) SizeVT() (n int) {
 	}
 	if m.Given != nil {
 		l = m.Given.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.ConfFile)
+	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if len(m.Licenses) > 0 {
@@ -10795,6 +10810,38 @@ func (m *AnswerConfig) UnmarshalVT(dAtA []byte) error {
 			if err := m.Given.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 7:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ConfFile", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.ConfFile = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		case 10:
 			if wireType != 2 {

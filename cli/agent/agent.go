@@ -39,6 +39,7 @@ type Config struct {
 	Log     *slog.Logger
 	Limits  Limits
 	Names   *Names // nil: the host's
+	Conf    string // path of slurm.conf, empty: there is none
 }
 
 // Agent serves one host.

@@ -31,6 +31,9 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 	if err != nil {
 		return refuse(events.Code_OK, sentence(err, "controller"))
 	}
+	if told := a.GetConfig(); told != nil {
+		told.ConfFile = c.agent.cfg.Conf
+	}
 	return &wire.Response{What: &wire.Response_Answer{Answer: a}}
 }
 

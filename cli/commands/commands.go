@@ -33,6 +33,7 @@ type World struct {
 
 	conn   *wire.Conn
 	called []string // the command line
+	conf   string   // path of slurm.conf, as the agent told
 	yaml   bool     // answers for programs are YAML, not JSON
 }
 

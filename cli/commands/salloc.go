@@ -60,7 +60,14 @@ func salloc(args []string, w *World) int {
 		}
 		argv = []string{shell}
 	}
-	code := h.run(argv, append(a.Environ, allocationEnviron(h.job, a, h.config, w)...), a.Kill)
+	environ := append(a.Environ, allocationEnviron(h.job, a, h.config, w)...)
+	if len(a.More) > 0 {
+		if environ, err = h.hetEnviron(a); err != nil {
+			h.done(1)
+			return w.complain("salloc", err)
+		}
+	}
+	code := h.run(argv, environ, a.Kill)
 	if !h.giveBack() {
 		return code
 	}
@@ -125,12 +132,12 @@ func (h *holder) ask(a *slurm.Allocation) (code int, ok bool) {
 		}
 	}
 	if got, err := h.conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
-		h.config = got.GetConfig().GetConfig()
+		h.config, w.conf = got.GetConfig().GetConfig(), got.GetConfig().GetConfFile()
 	}
 	stop := make(chan os.Signal, 4)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(stop)
-	verdicts, err := h.conn.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: []*wire.Component{{Spec: a.Spec}}}}, AsUser: a.AsUser, AsGroup: a.AsGroup})
+	verdicts, err := h.conn.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: components(a)}}, AsUser: a.AsUser, AsGroup: a.AsGroup})
 	if err != nil {
 		return h.refused(why(err)), false
 	}
@@ -186,6 +193,62 @@ func (h *holder) ask(a *slurm.Allocation) (code int, ok bool) {
 		}
 	}
 }
+
+// components are the parts of an allocation, as they are asked for.
+func components(a *slurm.Allocation) (list []*wire.Component) {
+	for _, spec := range a.Specs() {
+		list = append(list, &wire.Component{Spec: spec})
+	}
+	return list
+}
+
+// hetEnviron is the environment of the command that holds a heterogeneous job: what each component is told, under its own names.
+func (h *holder) hetEnviron(a *slurm.Allocation) ([]string, error) {
+	ids := make([]uint32, len(a.More)+1)
+	for k := range ids {
+		ids[k] = h.job.Id + uint32(k)
+	}
+	got, err := h.conn.Ask(&projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Ids: ids[:1], AllStates: true}}})
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]*projections.Job, len(ids))
+	for _, v := range got.GetJobs().GetJobs() {
+		if k := v.GetJob().GetHetOffset(); int(k) < len(parts) {
+			parts[k] = v.GetJob()
+		}
+	}
+	old := h.config.GetCompat() == "22.05"
+	var told []string
+	for k, c := range a.Components() {
+		if parts[k] == nil {
+			return nil, fmt.Errorf("component %d of job %d is not there any more", k, h.job.Id)
+		}
+		one := append(c.Environ[:len(c.Environ):len(c.Environ)], allocationEnviron(parts[k], &slurm.Allocation{Submission: *c}, h.config, h.w)...)
+		for _, nv := range one {
+			name, value, _ := strings.Cut(nv, "=")
+			if !strings.HasPrefix(name, "SLURM_") || slices.Contains(h.w.Environ, nv) || slices.Contains(ofAll, name) {
+				continue
+			}
+			told = append(told, fmt.Sprintf("%s_HET_GROUP_%d=%s", name, k, value))
+			if old {
+				told = append(told, fmt.Sprintf("%s_PACK_GROUP_%d=%s", name, k, value))
+			}
+		}
+	}
+	told = append(told, fmt.Sprintf("SLURM_HET_SIZE=%d", len(ids)), fmt.Sprintf("SLURM_JOB_ID=%d", h.job.Id), "SLURM_CLUSTER_NAME="+h.config.GetCluster(),
+		"SLURM_SUBMIT_DIR="+h.w.Dir, "SLURM_SUBMIT_HOST="+h.w.Host)
+	if old {
+		told = append(told, fmt.Sprintf("SLURM_PACK_SIZE=%d", len(ids)))
+	}
+	if file := h.w.confFile(); file != "" {
+		told = append(told, "SLURM_CONF="+file)
+	}
+	return append(slices.Clone(h.w.Environ), told...), nil
+}
+
+// ofAll are variables that are told once of all components.
+var ofAll = []string{"SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST", "SLURM_CONF"}
 
 // soon is how long an allocation may take without a word that it waits.
 const soon = 300 * time.Millisecond

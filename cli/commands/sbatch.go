@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"stint/cli/slurm"
 	"stint/cli/wire"
 	"stint/events"
+	"stint/events/hostlist"
 	"stint/projections"
 )
 
@@ -98,22 +100,45 @@ func sbatch(args []string, w *World) int {
 	return 0
 }
 
-// tested says when and where a job would start, on stderr as Slurm does; nothing is submitted.
+// tested says when and where a job would start, on stderr as Slurm does; nothing is submitted. Of a heterogeneous job it is when the last of its
+// components could, and where they could if each had the cluster for itself, as in Slurm.
 func tested(w *World, c *wire.Conn, name string, s *slurm.Submission) int {
-	a, err := c.Ask(&projections.Ask{What: &projections.Ask_Test{Test: &projections.AskTest{Spec: s.Spec}}})
-	text := ""
-	switch t := a.GetTest(); {
-	case err != nil:
-		text = why(err)
-	case t.GetCode() != events.Code_OK:
-		text = refused(t.Code, t.Text)
-	default:
-		if !s.Quiet {
-			start := time.UnixMicro(t.StartUs).In(w.Now.Location()).Format("2006-01-02T15:04:05")
-			fmt.Fprintf(w.Stderr, "%s: Job %d to start at %s using %d processors on nodes %s in partition %s\n", name, t.Job, start, t.Cpus, t.Nodes, t.Partition)
+	var all *projections.AnswerTest
+	var nodes []string
+	for _, spec := range s.Specs() {
+		a, err := c.Ask(&projections.Ask{What: &projections.Ask_Test{Test: &projections.AskTest{Spec: spec}}})
+		t := a.GetTest()
+		switch {
+		case err != nil:
+			return notStarting(w, name, why(err))
+		case t.GetCode() != events.Code_OK:
+			return notStarting(w, name, refused(t.Code, t.Text))
 		}
+		if list, err := hostlist.Expand(t.Nodes, hostlist.MaxHosts); err == nil {
+			nodes = append(nodes, list...)
+		}
+		if all == nil {
+			all = t
+			continue
+		}
+		all.StartUs = max(all.StartUs, t.StartUs)
+		all.Cpus += t.Cpus
+	}
+	if s.Quiet {
 		return 0
 	}
+	start := time.UnixMicro(all.StartUs).In(w.Now.Location()).Format("2006-01-02T15:04:05")
+	if len(s.More) > 0 {
+		hostlist.Sort(nodes)
+		fmt.Fprintf(w.Stderr, "%s: Job %d to start at %s using %d processors on %s\n", name, all.Job, start, all.Cpus, hostlist.Compress(slices.Compact(nodes)))
+		return 0
+	}
+	fmt.Fprintf(w.Stderr, "%s: Job %d to start at %s using %d processors on nodes %s in partition %s\n", name, all.Job, start, all.Cpus, all.Nodes, all.Partition)
+	return 0
+}
+
+// notStarting says why a job that was only tested would not be taken.
+func notStarting(w *World, name, text string) int {
 	lines := strings.Split(text, "\n")
 	for _, l := range lines[:len(lines)-1] {
 		fmt.Fprintf(w.Stderr, "%s: error: %s\n", name, l)

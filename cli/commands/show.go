@@ -176,7 +176,7 @@ func showJobs(s *slurm.Scontrol, w *World) int {
 	c := w.context("", false)
 	c.Under(info.GetConfig())
 	rows := format.Jobs(a.GetJobs().GetJobs(), &c, false)
-	format.AsListed(rows, len(targets) == 1)
+	format.AsListed(rows, len(targets) == 1 && len(rows) > 0 && rows[0].GetArrayId() != 0)
 	if s.JSON {
 		if len(targets) > 0 {
 			rows = narrowed(rows, targets)
@@ -424,6 +424,9 @@ func showConfig(w *World) int {
 
 // confFile is the path of slurm.conf, empty if there is none or the caller may not know.
 func (w *World) confFile() string {
+	if w.conf != "" {
+		return w.conf
+	}
 	if cluster, err := site.Dir(w.State).Load(); err == nil { // whoever may not read it sees none
 		return cluster.ConfFile
 	}

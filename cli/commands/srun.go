@@ -441,7 +441,13 @@ func (l *launcher) environ() [][]byte {
 		names[i], counts[i] = n.name, len(n.tasks)
 	}
 	if l.allocation != nil {
-		set = append(set, allocationEnviron(l.allocation, l.asked(), l.config, l.w)...)
+		for _, nv := range allocationEnviron(l.allocation, l.asked(), l.config, l.w) {
+			if !strings.HasPrefix(nv, "SLURM_NODE_ALIASES=") {
+				set = append(set, nv)
+			}
+		}
+	} else if cpus, ok := slurm.Lookup(s.Environ)("SLURM_JOB_CPUS_PER_NODE"); ok && s.Old {
+		put("SLURM_JOB_CPUS_PER_NODE_PACK_GROUP_0", cpus)
 	}
 	list, perNode := hostlist.Compress(names), hostlist.Runs(counts)
 	port := l.listener.Addr().(*net.TCPAddr).Port
@@ -474,12 +480,23 @@ func (l *launcher) environ() [][]byte {
 			distribution = "cyclic"
 		}
 	}
-	put("SLURM_DISTRIBUTION", distribution)
+	if l.allocation == nil || s.Distribution != "" {
+		put("SLURM_DISTRIBUTION", distribution)
+	}
+	if s.Label {
+		put("SLURM_LABELIO", 1)
+	}
 	if n := l.want.CpusPerTask; n > 0 {
 		put("SLURM_CPUS_PER_TASK", n)
 	}
 	if l.want.Overcommit {
 		put("SLURM_OVERCOMMIT", 1)
+	}
+	if kind := l.bound(); kind != "" {
+		put("SLURM_CPU_BIND", "quiet,"+kind)
+		put("SLURM_CPU_BIND_LIST", "")
+		put("SLURM_CPU_BIND_TYPE", kind)
+		put("SLURM_CPU_BIND_VERBOSE", "quiet")
 	}
 	put("SLURM_PRIO_PROCESS", 0)
 	put("SLURM_UMASK", fmt.Sprintf("%04o", l.want.Umask))
@@ -512,6 +529,29 @@ func (l *launcher) environ() [][]byte {
 		out = append(out, []byte(nv))
 	}
 	return out
+}
+
+// bound is what tasks are to be bound to: what was asked for, or the threads where they are to use one of each core. Where the site binds
+// nothing (TaskPlugin=task/none) that is said.
+func (l *launcher) bound() string {
+	kind, spec := l.want.Bind, l.s.Spec
+	if kind == "" && (spec.GetNomultithread() || spec.GetThreadsPerCore() == 1) {
+		kind = "threads"
+	}
+	if kind == "" || kind == "none" {
+		return kind
+	}
+	if l.config == nil {
+		if a, err := l.w.ask("srun", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
+			l.config = a.GetConfig().GetConfig()
+		}
+	}
+	for _, set := range l.config.GetSettings() {
+		if strings.EqualFold(set.GetKey(), "TaskPlugin") && strings.EqualFold(set.GetValue(), "task/none") {
+			l.say("cluster configuration lacks support for cpu binding")
+		}
+	}
+	return kind
 }
 
 // comeTime is how long nodes may take to come once they have started their part.

@@ -31,6 +31,16 @@ func ParseLimit(s string) (uint32, error) {
 	return uint32(minutes * 60), nil
 }
 
+// ParseDelay is like ParseLimit, to the second.
+func ParseDelay(s string) (uint32, error) {
+	n, err := ParseLimit(s)
+	if err != nil || n == Unlimited {
+		return n, err
+	}
+	seconds, err := parseDuration(s)
+	return uint32(seconds), err
+}
+
 // parseDuration reads the shapes of ParseLimit but for the words, and returns seconds.
 func parseDuration(s string) (int64, error) {
 	bad := fmt.Errorf("%s is not a time: write minutes, MIN:SEC, HOURS:MIN:SEC, DAYS-HOURS, DAYS-HOURS:MIN or DAYS-HOURS:MIN:SEC", clip(s))

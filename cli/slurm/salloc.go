@@ -96,41 +96,45 @@ func Salloc(in SbatchInput) (*Allocation, error) {
 	a := &Allocation{}
 	q := &request{in: in, table: &SallocTable, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir, Interactive: true, Name: "interactive"}
-	given, words, err := SallocTable.Parse(in.Args, in.Release)
-	if err != nil {
-		return nil, err
-	}
-	for _, g := range given {
-		switch g.Option.Effect {
-		case "help", "usage", "version":
-			a.Print = standardText(&SallocTable, g.Option.Effect, in.Release)
-			return a, nil
-		case "no-shell":
-			q.Spec.Name = "no-shell"
-		}
-	}
-	for _, w := range words {
-		if w == ":" {
-			return nil, refusal("heterogeneous jobs (components joined by :) are not supported by Stint yet; ask for the components as allocations of their own")
-		}
-	}
-	for _, g := range append(SallocTable.FromEnv(Lookup(in.Environ), in.Release), given...) {
-		if effect, own := allocationEffects[g.Option.Effect]; own {
-			err = effect(a, g)
-		} else {
-			err = q.apply(g)
-		}
+	var own [][]Given // by component
+	args, words := in.Args, []string(nil)
+	for more := true; more; {
+		given, rest, err := SallocTable.Parse(args, in.Release)
 		if err != nil {
 			return nil, err
 		}
+		own, words = append(own, given), rest
+		if more = len(rest) > 0 && rest[0] == ":"; more {
+			args = rest[1:]
+		}
+		for _, g := range given {
+			switch g.Option.Effect {
+			case "help", "usage", "version":
+				a.Print = standardText(&SallocTable, g.Option.Effect, in.Release)
+				return a, nil
+			case "no-shell":
+				q.Spec.Name = "no-shell"
+			}
+		}
+	}
+	q.own = func(g Given) (bool, error) {
+		effect, own := allocationEffects[g.Option.Effect]
+		if own {
+			return true, effect(a, g)
+		}
+		return false, nil
+	}
+	s, err := q.components(make([][]Given, len(own)), own, SallocTable.FromEnv(Lookup(in.Environ), in.Release))
+	if err != nil {
+		return nil, err
 	}
 	if a.NoShell && len(words) > 0 {
 		return nil, usage("--no-shell runs nothing, so %s can not be run; leave one of them out", clip(path.Base(words[0])))
 	}
-	if err := q.finish(); err != nil {
-		return nil, err
+	a.Submission, a.Command = *s, words
+	for _, c := range a.More {
+		c.Environ = withoutBatch(c.Environ)
 	}
-	a.Submission, a.Command = q.Submission, words
 	a.Environ = withoutBatch(a.Environ)
 	return a, nil
 }

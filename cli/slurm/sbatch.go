@@ -50,8 +50,9 @@ type Submission struct {
 type request struct {
 	Submission
 	in        SbatchInput
-	table     *Table // of the command
-	name      string // of the job, if nobody gives it one
+	table     *Table                    // of the command
+	own       func(Given) (bool, error) // options that only this command has; nil: none
+	name      string                    // of the job, if nobody gives it one
 	wrap      string
 	wrapped   bool
 	ignorePBS bool
@@ -63,10 +64,12 @@ type request struct {
 	shaped    bool   // -B
 	open      bool   // so many tasks on each of a number of nodes that is not fixed
 	hinted    string // --hint, as given
-	profiled  string // --profile, as shown
-	frequency string // --cpu-freq, as shown
-	gpuClock  string // --gpu-freq, as given
-	gpuBound  string // --gpu-bind, as given
+	memBound  MemBind
+
+	perTaskCPUs     uint32               // of --tres-per-task
+	perTaskLicenses []*events.LicenseDef // likewise
+	gpuClock        string               // --gpu-freq, as given
+	gpuBound        string               // --gpu-bind, as given
 
 	fileEnviron []string // of --export-file; nil: not given
 	dist        bool
@@ -216,6 +219,11 @@ func (q *request) directive(d Directive, script string) ([]Given, error) {
 
 // apply lets one option have its effect.
 func (q *request) apply(g Given) error {
+	if q.own != nil {
+		if mine, err := q.own(g); mine {
+			return err
+		}
+	}
 	if g.Option.Effect == "" {
 		if harmless(g) {
 			return nil
@@ -246,7 +254,10 @@ func harmless(g Given) bool {
 // finish checks what options mean together and fills in what follows from them.
 func (q *request) finish() error {
 	s := q.Spec
-	for _, key := range []string{"gres", "gpus-per-node", "gpus", "gpus-per-task", "gpus-per-socket"} {
+	if err := q.ofTasks(); err != nil {
+		return err
+	}
+	for _, key := range []string{"gres", "gpus-per-node", "gpus", "gpus-per-task", "gpus-per-socket", "tres-per-task"} {
 		for _, g := range q.gres[key] {
 			for _, have := range s.Gres {
 				if have.Scope == g.Scope && have.Name == g.Name && have.Type == g.Type && have.Count != g.Count {
@@ -262,13 +273,13 @@ func (q *request) finish() error {
 			}
 		}
 	}
-	if n := len(q.gres["gpus-per-task"]); n > 0 && s.Tasks == 0 && len(q.gres["gpus"]) == 0 && s.TasksPerNode == 0 && s.MinNodes == 0 {
-		return refusal("--gpus-per-task needs a number of tasks (--ntasks) or of GPUs for the job (--gpus)")
-	}
 	if s.TimeMinS != 0 && s.TimeLimitS != 0 && s.TimeMinS > s.TimeLimitS {
 		return refusal("--time-min is longer than --time; it must be shorter")
 	}
 	if err := q.agree(); err != nil {
+		return err
+	}
+	if err := q.licensesOfTasks(); err != nil {
 		return err
 	}
 	if q.waitFor != "" && s.Switches != "" && !strings.Contains(s.Switches, "@") {

@@ -59,11 +59,17 @@ var sbatchEffects = map[string]func(*request, Given) error{
 
 	"acctg-freq":          (*request).acctgFreq,
 	"array":               (*request).array,
+	"batch":               (*request).batch,
+	"bb":                  text(func(s *events.JobSpec) *string { return &s.BurstBuffer }),
+	"bbf":                 (*request).burstBufferFile,
 	"begin":               (*request).begin,
 	"chdir":               (*request).chdir,
+	"cluster-constraint":  text(func(s *events.JobSpec) *string { return &s.ClusterFeatures }),
 	"clusters":            func(q *request, g Given) error { q.Clusters = g.Value; return nil },
 	"constraint":          (*request).constraint,
+	"core-spec":           (*request).coreSpec,
 	"deadline":            (*request).deadline,
+	"delay-boot":          (*request).delayBoot,
 	"dependency":          (*request).dependency,
 	"distribution":        (*request).distribution,
 	"exclude":             nodesFor(func(s *events.JobSpec) *string { return &s.Exclude }),
@@ -85,22 +91,28 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"kill-on-invalid-dep": (*request).killOnInvalid,
 	"licenses":            (*request).licenses,
 	"mail-type":           (*request).mailType,
+	"mcs-label":           text(func(s *events.JobSpec) *string { return &s.McsLabel }),
 	"mem":                 (*request).mem,
+	"mem-bind":            (*request).memBind,
 	"mem-per-cpu":         (*request).memPerCPU,
 	"mem-per-gpu":         (*request).memPerGPU,
+	"network":             text(func(s *events.JobSpec) *string { return &s.Network }),
 	"nice":                (*request).nice,
 	"no-kill":             (*request).noKill,
 	"no-requeue":          func(q *request, g Given) error { q.Spec.Requeue = events.Choice_CHOICE_NO; return nil },
 	"requeue":             (*request).requeue,
 	"nodes":               (*request).nodes,
 	"cpu-freq":            (*request).cpuFreq,
-	"noted":               (*request).noted,
 	"open-mode":           (*request).openMode,
+	"power":               (*request).power,
 	"prefer":              (*request).prefer,
 	"priority":            (*request).priority,
 	"profile":             (*request).profile,
 	"propagate":           (*request).propagate,
+	"reboot":              toggle(func(q *request) *bool { return &q.Spec.Reboot }),
+	"segment":             count(func(s *events.JobSpec) *uint32 { return &s.SegmentSize }),
 	"signal":              (*request).signal,
+	"stepmgr":             ignoreHere, // so it is anyway
 	"switches":            (*request).switches,
 	"time":                limitFor("--time", func(s *events.JobSpec) *uint32 { return &s.TimeLimitS }),
 	"time-min":            limitFor("--time-min", func(s *events.JobSpec) *uint32 { return &s.TimeMinS }),
@@ -298,7 +310,7 @@ func (q *request) exclusive(g Given) error {
 	case "user":
 		q.Spec.Exclusive = events.Exclusive_EXCLUSIVE_USER
 	case "mcs":
-		q.Spec.Exclusive = events.Exclusive_SHARED
+		q.Spec.Exclusive = events.Exclusive_EXCLUSIVE_MCS
 		q.note("no security labels are configured (MCSPlugin), so --exclusive=mcs keeps nobody away")
 	case "topo":
 		if q.in.Release >= 2411 {
@@ -343,21 +355,6 @@ func (q *request) getUserEnv(g Given) error {
 		return usage("%s is not a value for --get-user-env: it stands alone, or with a number of seconds", clip(g.Value))
 	}
 	q.Spec.GetUserEnv = true
-	return nil
-}
-
-func (q *request) gresFlags(g Given) error {
-	words := []string{"enforce-binding", "disable-binding"}
-	for f := range strings.SplitSeq(strings.ToLower(g.Value), ",") {
-		switch f {
-		case "enforce-binding":
-			q.Spec.BindGres = events.Choice_CHOICE_YES
-		case "disable-binding":
-			q.Spec.BindGres = events.Choice_CHOICE_NO
-		default:
-			return usage("%s is not a flag for --gres-flags: known are %s%s", clip(f), strings.Join(words, ", "), mean(f, words))
-		}
-	}
 	return nil
 }
 
@@ -513,10 +510,10 @@ func (q *request) priority(g Given) error {
 func (q *request) profile(g Given) error {
 	switch strings.ToLower(g.Value) {
 	case "none":
-		q.profiled = "None"
+		q.Spec.Profile = "None"
 		return nil
 	case "all":
-		q.profiled = "Energy,Lustre,Network,Task"
+		q.Spec.Profile = "Energy,Lustre,Network,Task"
 		q.note("--profile=%s: no profile is recorded, none is configured (AcctGatherProfileType)", g.Value)
 		return nil
 	}
@@ -534,7 +531,7 @@ func (q *request) profile(g Given) error {
 			shown = append(shown, kind)
 		}
 	}
-	q.profiled = strings.Join(shown, ",")
+	q.Spec.Profile = strings.Join(shown, ",")
 	q.note("--profile=%s: no profile is recorded, none is configured (AcctGatherProfileType)", g.Value)
 	return nil
 }
@@ -597,21 +594,6 @@ func (q *request) tmp(g Given) error {
 		return usage("--tmp: %v", err)
 	}
 	q.Spec.TmpDiskMib = uint64(n)
-	return nil
-}
-
-func (q *request) tresPerTask(g Given) error {
-	q.Spec.TresPerTask = nil
-	for _, term := range strings.Split(g.Value, ",") {
-		i := strings.LastIndexAny(term, ":=")
-		if i < 0 {
-			return usage("%s in --tres-per-task is not a resource and its amount, such as cpu:2 or gres/gpu:1", clip(term))
-		}
-		if _, err := tres.Parse(term[:i] + "=" + term[i+1:]); err != nil {
-			return usage("--tres-per-task: %v", err)
-		}
-		q.Spec.TresPerTask = append(q.Spec.TresPerTask, term)
-	}
 	return nil
 }
 

@@ -63,8 +63,13 @@ var toldVariables = []told{
 		return ""
 	}},
 	{"SLURM_OVERCOMMIT", 0, 0, func(q *request) string { return one(q.Spec.Overcommit) }},
-	{"SLURM_CPU_FREQ_REQ", 0, 0, func(q *request) string { return q.frequency }},
-	{"SLURM_PROFILE", 0, 0, func(q *request) string { return q.profiled }},
+	{"SLURM_CPU_FREQ_REQ", 0, 0, func(q *request) string { return q.Spec.CpuFreq }},
+	{"SLURM_PROFILE", 0, 0, func(q *request) string { return q.Spec.Profile }},
+	{"SLURM_MEM_BIND_SORT", 0, 0, func(q *request) string { return q.memBound.sort() }},
+	{"SLURM_MEM_BIND", 0, 0, func(q *request) string { return q.memBound.told() }},
+	{"SLURM_MEM_BIND_VERBOSE", 0, 0, func(q *request) string { return q.memBound.loud() }},
+	{"SLURM_JOB_SEGMENT_SIZE", 2505, 0, specCount((*events.JobSpec).GetSegmentSize)},
+	{"SLURM_NETWORK", 2505, 0, specText((*events.JobSpec).GetNetwork)},
 	{"SLURM_EXPORT_ENV", 0, 0, func(q *request) string { return q.Spec.Export }},
 	{"SLURM_GET_USER_ENV", 0, 0, func(q *request) string { return one(q.exported || q.Spec.GetUserEnv) }},
 }

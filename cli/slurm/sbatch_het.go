@@ -26,8 +26,9 @@ func (q *request) components(written, own [][]Given, environ []Given) (*Submissi
 		c := q
 		if k > 0 {
 			c = newRequest(q.in)
+			c.table, c.own = q.table, q.own
 			c.Script, c.ignorePBS = q.Script, q.ignorePBS
-			c.Spec.Name, c.Spec.Command, c.Spec.Args = q.name, q.Spec.Command, q.Spec.Args
+			c.Spec.Name, c.Spec.Command, c.Spec.Args, c.Spec.Interactive = q.name, q.Spec.Command, q.Spec.Args, q.Spec.Interactive
 		} else {
 			q.name = q.Spec.Name
 		}
@@ -63,9 +64,6 @@ func (q *request) components(written, own [][]Given, environ []Given) (*Submissi
 				carried = append(carried, g)
 			}
 		}
-	}
-	if q.TestOnly && len(own) > 1 {
-		return nil, refusal("--test-only says when one job could start, and nothing of a heterogeneous one; ask for each component by itself")
 	}
 	return &q.Submission, nil
 }

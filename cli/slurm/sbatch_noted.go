@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,24 +12,58 @@ func (q *request) note(format string, args ...any) {
 	q.Notes = append(q.Notes, fmt.Sprintf(format, args...))
 }
 
-// readable tells values apart from nonsense for options that ask for what no cluster of Stint has, so that leaving them
-// without effect changes no result. They are accepted as Slurm accepts them where it has not got it either, and the help's
-// sentence says so. Those without a line take any value.
-var readable = map[string]func(value string) bool{
-	"core-spec":   isCount,
-	"thread-spec": isCount,
-	"delay-boot":  func(v string) bool { _, err := ParseLimit(v); return err == nil },
-	"power":       func(v string) bool { return v == "" || strings.EqualFold(v, "level") },
+// coreSpec is for sites that let jobs leave more or fewer cores to the system than the nodes are configured to.
+func (q *request) coreSpec(g Given) error {
+	if !isCount(g.Value) {
+		return usage("%s is not a number for %s", clip(g.Value), g.Option.Spelled())
+	}
+	q.note("%s has %s", g.Option.Spelled(), g.Option.Help)
+	return nil
 }
 
-func (q *request) noted(g Given) error {
-	if check := readable[g.Option.Name]; check != nil && !check(g.Value) {
-		return usage("%s is not a value for %s", clip(g.Value), g.Option.Spelled())
-	}
+func (q *request) batch(g Given) error {
 	if err := plain(g); err != nil {
 		return err
 	}
-	q.note("%s has %s", g.Option.Spelled(), g.Option.Help)
+	c, err := ParseConstraint(g.Value)
+	q.Spec.BatchFeatures = c
+	return err
+}
+
+// burstBufferFile reads what --bb would say from a file.
+func (q *request) burstBufferFile(g Given) error {
+	text, _, err := q.in.Read(g.Value)
+	if err != nil {
+		return usage("%s: %v", g.Option.Spelled(), err)
+	}
+	g.Value = strings.Join(strings.Split(strings.TrimSpace(string(text)), "\n"), ";")
+	if err := plain(g); err != nil {
+		return err
+	}
+	q.Spec.BurstBuffer = g.Value
+	return nil
+}
+
+func (q *request) delayBoot(g Given) error {
+	n, err := ParseDelay(g.Value)
+	if err != nil {
+		return usage("%s: %v", g.Option.Spelled(), err)
+	}
+	q.Spec.DelayBootS = n
+	return nil
+}
+
+// power reads the one word that there is; others are passed over, as in Slurm.
+func (q *request) power(g Given) error {
+	q.Spec.Power = ""
+	for w := range strings.SplitSeq(g.Value, ",") {
+		switch {
+		case strings.EqualFold(w, "level"):
+			q.Spec.Power = "LEVEL"
+		case w != "":
+			q.note("%s is not a word for %s, and is passed over: known is level", clip(w), g.Option.Spelled())
+		}
+	}
 	return nil
 }
 
@@ -38,8 +73,8 @@ func (q *request) cpuFreq(g Given) error {
 	if !ok {
 		return usage("%s is not a value for %s: write FREQ, FREQ-FREQ[:GOVERNOR] or GOVERNOR, where FREQ is KHz or low, medium, highm1 or high", clip(g.Value), g.Option.Spelled())
 	}
-	q.frequency = shown
-	return q.noted(g)
+	q.Spec.CpuFreq = shown
+	return nil
 }
 
 func isCount(v string) bool {
@@ -49,6 +84,9 @@ func isCount(v string) bool {
 
 // governors are the words that the kernel has for how a CPU's frequency is chosen, as they are shown.
 var governors = []string{"Conservative", "OnDemand", "Performance", "PowerSave", "SchedUtil", "UserSpace"}
+
+// IsGovernor says whether a word is the name of one, as it is shown.
+func IsGovernor(word string) bool { return slices.Contains(governors, word) }
 
 // cpuFrequency reads `p1[-p2[:governor]]`, where each p is KHz or low, medium, highm1, high, or a governor alone, and gives it as it is shown.
 func cpuFrequency(v string) (shown string, ok bool) {
@@ -92,8 +130,8 @@ func (q *request) gpuFreq(g Given) error {
 	if !isGPUFrequency(g.Value) {
 		return usage("%s is not a value for %s", clip(g.Value), g.Option.Spelled())
 	}
-	q.gpuClock = g.Value
-	return q.noted(g)
+	q.gpuClock, q.Spec.TresFreq = g.Value, "gpu:"+g.Value
+	return nil
 }
 
 // isGPUFrequency reads `[memory=]VALUE` joined by commas, and `verbose`; a value is MHz or low, medium, highm1, high.

@@ -138,7 +138,7 @@ func TestGetopt(t *testing.T) {
 	if help := table.Help(Release2205); help != "Usage: x \n\n" {
 		t.Errorf("options without help are shown:\n%s", help)
 	}
-	if got := fmt.Sprint(SbatchTable.Complete("--mem", Release2605)); !strings.Contains(got, "--mem=") || strings.Contains(got, "--mem-bind") {
+	if got := fmt.Sprint(SbatchTable.Complete("--mem", Release2605)); !strings.Contains(got, "--mem=") || strings.Contains(got, "--mem-update") {
 		t.Errorf("completion of --mem: %s", got)
 	}
 	for _, line := range strings.Split(SbatchTable.Help(Release2605), "\n") {

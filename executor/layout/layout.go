@@ -315,21 +315,20 @@ func spread(nodes []*node, want *tasks.Want, count int) {
 		rounds(int(max(1, want.Plane)))
 		return
 	}
-	// How many on each node first: one each, then filling up, then what is too much in turn. Ranks follow one another.
+	// How many on each node first: in turn as long as there is room, or where they are packed each filled before the next, and in the
+	// end what is too much in turn. Ranks follow one another.
 	many := make([]int, len(nodes))
 	left := count
-	if !want.Packed {
+	for before := -1; left > 0 && left != before; {
+		before = left
 		for i, n := range nodes {
-			if left > 0 && n.room > 0 {
-				many[i]++
-				left--
+			more := min(left, max(0, n.room-many[i]))
+			if !want.Packed {
+				more = min(more, 1)
 			}
+			many[i] += more
+			left -= more
 		}
-	}
-	for i, n := range nodes {
-		more := min(left, max(0, n.room-many[i]))
-		many[i] += more
-		left -= more
 	}
 	for left > 0 {
 		for i := range nodes {

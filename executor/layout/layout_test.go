@@ -49,7 +49,10 @@ func TestLay(t *testing.T) {
 		out   string
 	}{
 		{"one a node", alloc(2, 2), &tasks.Want{}, nil, "n1:0/0-1 n2:1/0-1"},
-		{"block fills up after one each", alloc(3, 1), &tasks.Want{Tasks: 4, MinNodes: 2}, nil, "n1:0,1,2/0-2 n2:3/0"},
+		{"block deals in turn, and ranks follow one another", alloc(6, 2), &tasks.Want{Tasks: 4, MinNodes: 2}, nil, "n1:0,1/0-5 n2:2,3/0-1"},
+		{"as far as there is room", alloc(3, 1), &tasks.Want{Tasks: 4, MinNodes: 2}, nil, "n1:0,1,2/0-2 n2:3/0"},
+		{"packed", alloc(8, 8), &tasks.Want{Tasks: 4, MinNodes: 2, Packed: true}, nil, "n1:0,1,2,3/0-7"},
+		{"too much in turn", alloc(6, 2), &tasks.Want{Tasks: 11, MinNodes: 2, Overcommit: true}, nil, "n1:0,1,2,3,4,5,6,7/0-5 n2:8,9,10/0-1"},
 		{"cyclic", alloc(3, 1), &tasks.Want{Tasks: 4, MinNodes: 2, Spread: tasks.Spread_CYCLIC}, nil, "n1:0,2,3/0-2 n2:1/0"},
 		{"plane", alloc(6, 2), &tasks.Want{Tasks: 8, MinNodes: 2, Spread: tasks.Spread_PLANE, Plane: 2}, nil, "n1:0,1,4,5,6,7/0-5 n2:2,3/0-1"},
 		{"arbitrary", alloc(2, 2), &tasks.Want{Tasks: 3, Spread: tasks.Spread_ARBITRARY, Nodes: []string{"n2", "n1", "n2"}}, nil, "n1:1/0-1 n2:0,2/0-1"},

@@ -341,12 +341,12 @@ func (k *keeper) argv(rank uint32) (out []string) {
 	return nil
 }
 
-// find finds a program as execvp does, on the PATH of the task's environment.
+// find finds a program on the PATH of the task's environment; where there is none (--export=NONE) only the working directory is looked into.
 func find(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, executable(name)
 	}
-	path := "/bin:/usr/bin"
+	path := ""
 	for _, nv := range env {
 		if v, ok := strings.CutPrefix(nv, "PATH="); ok {
 			path = v

@@ -117,7 +117,22 @@ func mask(group, line string) string {
 	if cutID.MatchString(line) && len(line) == 31 {
 		line = line[:strings.IndexByte(line, '[')+cutTo]
 	}
+	if group == "env" {
+		for _, m := range ofMachine {
+			line = m.like.ReplaceAllString(line, m.by)
+		}
+	}
 	return line
+}
+
+// ofMachine is what an environment tells of the machine and of where the commands are.
+var ofMachine = []struct {
+	like *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`^(\d+: )?SLURM_(CONF|LAUNCH_NODE_IPADDR|SRUN_COMM_HOST|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|TASK_PID)=.*`), "${1}SLURM_$2=@MACHINE"},
+	{regexp.MustCompile(`/var/tmp/stint-golden-[^:]*/bin:`), ""},
+	{regexp.MustCompile(`^(file size|pending signals|max user processes|open files|max locked memory) +(\(\S+, -\w\)|\(-\w\)) .*`), "$1 @LIMIT"},
 }
 
 // cutID is an id with a list of array tasks that was cut to 31 bytes: how much of the list that leaves depends on how long the number is.

@@ -105,7 +105,10 @@ func (o *order) scene(real map[string][]*row, script, name, at string) (err erro
 		return err
 	}
 	stint := filepath.Join(o.programs, "stint")
-	if out, err := exec.Command(stint, "up", "--dir", dir, "--config", filepath.Join(conf, "slurm.conf"), "--virtual", "--detach").CombinedOutput(); err != nil {
+	// A batch script that gets the PATH of a login finds the commands there first, before those of a real Slurm on this machine.
+	up := exec.Command("unshare", "-m", "bash", "-c", `mount --make-rprivate / && mount --bind "$1" /usr/local/bin && shift && exec "$@"`, "up", bin,
+		stint, "up", "--dir", dir, "--config", filepath.Join(conf, "slurm.conf"), "--virtual", "--detach")
+	if out, err := up.CombinedOutput(); err != nil {
 		return fmt.Errorf("starting the cluster: %w: %s", err, out)
 	}
 	defer func() {

@@ -67,6 +67,21 @@ if [ "$SCENE" = s10_state ]; then
   }
 fi
 
+# A file that the first scenario had left. And an array of 50001 tasks, which waited behind other jobs of higher priority: none of its tasks had begun, and
+# taken a number of its own, when the scenario was over.
+if [ "$SCENE" = s20_submit ]; then
+  printf 'n1\nn2\nn3\n' >"$(wd)/hl.txt"
+  eval "let_$(declare -f G)"
+  G() {
+    if [ "$1" = err-_a_0_50000 ] && wanted; then
+      command scontrol update nodename='n[1-4]' state=drain reason=staging
+      let_G "$@"
+      command scontrol hold "$(squeue -h -u "$U" -o %F | sort -n | tail -1)"
+      command scontrol update nodename='n[1-4]' state=resume
+    else let_G "$@"; fi
+  }
+fi
+
 # When the recorder came to accounting, and to a job that waits for one of the first, the first jobs had long been forgotten by the controller.
 # Here they are made to be.
 if [ "$SCENE" = s40_life ]; then

@@ -175,7 +175,7 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 				}
 			}
 			a.each([]*events.Target{t}, true, func(p part) {
-				if p.job.HetOffset > 0 && p.job.Waits() && !whole && m.Signal == 0 {
+				if p.job.HetOffset > 0 && p.job.Waits() && !whole && (m.Signal == 0 || m.Signal == sigKill && !m.BatchOnly) {
 					a.fail(p.job.Id, refuse(events.Code_NOT_WHOLE_HET_JOB, "job %d+%d waits with the rest of job %d; cancel that", p.job.HetId, p.job.HetOffset, p.job.HetId))
 					return
 				}

@@ -22,12 +22,13 @@ func (d *Desk) memory(s *events.JobSpec) *refusal {
 	gpus := s.TasksPerGpu > 0 || slices.ContainsFunc(s.Gres, func(g *events.Gres) bool { return g.Name == "gpu" && g.Count > 0 })
 	if gpus && s.CpusPerGpu == 0 && s.CpusPerTask == 0 {
 		s.CpusPerGpu = uint32(first(uint64(p.GetDefCpusPerGpu()), uint64(cfg.DefCpusPerGpu)))
+		s.DefaultCpusPerGpu = s.CpusPerGpu > 0
 	}
 	if s.MemPerNodeMib == 0 && s.MemPerCpuMib == 0 && s.MemPerGpuMib == 0 && !s.MemAll {
 		perGPU := first(p.GetDefMemPerGpuMib(), cfg.DefMemPerGpuMib)
 		switch {
 		case gpus && perGPU > 0:
-			s.MemPerGpuMib = perGPU
+			s.MemPerGpuMib, s.DefaultMemPerGpu = perGPU, true
 		case p.GetDefMemPerCpuMib() > 0:
 			s.MemPerCpuMib = p.DefMemPerCpuMib
 		case p.GetDefMemPerNodeMib() > 0:

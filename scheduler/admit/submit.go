@@ -131,7 +131,7 @@ func (d *Desk) complete(spec *events.JobSpec, together int) *refusal {
 			return r
 		}
 	}
-	return d.dependencies(d.item.FirstId, spec.Dependencies)
+	return d.dependencies(d.item.FirstId, uint32(together), spec.Dependencies)
 }
 
 // sizes holds every field a user can make long to its limit.
@@ -141,7 +141,8 @@ func (d *Desk) sizes(s *events.JobSpec) *refusal {
 		"the error file name", s.StdErr, "the command", s.Command, "the submitting host", s.SubmitHost,
 		"the constraint", s.Constraint, "the comment", s.Comment, "the wckey", s.Wckey, "the mail user", s.MailUser,
 		"the administrator's comment", s.AdminComment, "the extra text", s.Extra, "the distribution", s.Distribution,
-		"the licences", s.Licenses, "the reservation", s.Reservation, "the dependencies", s.DependencyText, "the array", s.Array.GetText()); r != nil {
+		"the licences", s.Licenses, "the burst buffer", s.BurstBuffer, "the security label", s.McsLabel, "the network", s.Network, "the features of the cluster", s.ClusterFeatures,
+		"the features of the first node", s.BatchFeatures, "the frequency", s.CpuFreq, "the frequency of GPUs", s.TresFreq, "the binding of GPUs", s.TresBind, "the profile", s.Profile, "the reservation", s.Reservation, "the dependencies", s.DependencyText, "the array", s.Array.GetText()); r != nil {
 		return r
 	}
 	if r := texts(MaxList, "the node list", s.NodeList, "the list of excluded nodes", s.Exclude, "the submit line", s.SubmitLine, "the exported environment", s.Export); r != nil {
@@ -175,17 +176,21 @@ func (d *Desk) unsupported(s *events.JobSpec) *refusal {
 		asked bool
 		what  string
 	}{
-		{s.Reboot, "rebooting nodes before a job"},
+		{s.Reboot && d.admin() && setting(d.r.Config(), "RebootProgram") != "", "rebooting nodes before a job (RebootProgram)"},
 		{s.BindGres == events.Choice_CHOICE_YES && d.bound(), "GPUs taken together with the cores next to them; leave --gres-flags out"},
-		{len(s.TresPerTask) > 0, "TRES per task; use CPUs and GPUs per task"},
 		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},
 	} {
 		if u.asked {
 			return refuse(events.Code_UNSUPPORTED, "not supported: %s", u.what)
 		}
 	}
-	if s.Switches != "" && topology(d.r.Config()) {
-		return refuse(events.Code_UNSUPPORTED, "not supported: a number of switches where there are several (TopologyPlugin)")
+	if topology(d.r.Config()) {
+		switch {
+		case s.Switches != "":
+			return refuse(events.Code_UNSUPPORTED, "not supported: a number of switches where there are several (TopologyPlugin)")
+		case s.SegmentSize > 0:
+			return refuse(events.Code_UNSUPPORTED, "not supported: segments of blocks (TopologyPlugin)")
+		}
 	}
 	if s.Reservation != "" {
 		return refuse(events.Code_INVALID_RESERVATION, "there is no reservation %q", s.Reservation)
@@ -193,15 +198,20 @@ func (d *Desk) unsupported(s *events.JobSpec) *refusal {
 	return nil
 }
 
-// topology says whether the site describes switches; otherwise all nodes hang on one, and any number of switches will do.
-func topology(c *events.Config) bool {
+// setting is the value of a key of the configuration, empty if it is not there or none.
+func setting(c *events.Config, key string) string {
 	for _, set := range c.GetSettings() {
-		if strings.EqualFold(set.GetKey(), "TopologyPlugin") {
-			v := strings.ToLower(set.GetValue())
-			return strings.Contains(v, "tree") || strings.Contains(v, "block")
+		if v := set.GetValue(); strings.EqualFold(set.GetKey(), key) && v != "(null)" {
+			return v
 		}
 	}
-	return false
+	return ""
+}
+
+// topology says whether the site describes switches; otherwise all nodes hang on one, and any number of switches will do.
+func topology(c *events.Config) bool {
+	v := strings.ToLower(setting(c, "TopologyPlugin"))
+	return strings.Contains(v, "tree") || strings.Contains(v, "block")
 }
 
 // bound says whether the configuration names cores that are next to devices.
@@ -219,6 +229,8 @@ func (d *Desk) rights(s *events.JobSpec) *refusal {
 		return refuse(events.Code_ROOT_DENIED, "this cluster takes no jobs of root (DisableRootJobs)")
 	case d.admin():
 		return nil
+	case s.Reboot:
+		return refuse(events.Code_ACCESS_DENIED, "rebooting of nodes is only allowed for admins")
 	case s.Nice < 0:
 		return refuse(events.Code_ACCESS_DENIED, "only an administrator may use a negative nice value (%d)", s.Nice)
 	case s.AdminComment != "":
@@ -617,8 +629,8 @@ func (d *Desk) namesExist(q *place.Request) *refusal {
 	return nil
 }
 
-// dependencies checks what a job waits for. Jobs that are not known count as over, as Slurm has it.
-func (d *Desk) dependencies(id uint32, list []*events.Dependency) *refusal {
+// dependencies checks what a job waits for, which with the other components of its own has so many ids from the given one on. Jobs that are not known count as over, as Slurm has it.
+func (d *Desk) dependencies(id, ids uint32, list []*events.Dependency) *refusal {
 	if len(list) > MaxDependencies {
 		return refuse(events.Code_INVALID_DEPENDENCY, "the job waits for %d others, at most %d are taken", len(list), MaxDependencies)
 	}
@@ -634,7 +646,7 @@ func (d *Desk) dependencies(id uint32, list []*events.Dependency) *refusal {
 		switch {
 		case dep.Job == 0:
 			return refuse(events.Code_INVALID_DEPENDENCY, "a dependency names no job")
-		case dep.Job == id:
+		case dep.Job >= id && dep.Job-id < ids:
 			return refuse(events.Code_INVALID_DEPENDENCY, "job %d cannot wait for itself", id)
 		case dep.DelayMin > 366*24*60:
 			return refuse(events.Code_INVALID_DEPENDENCY, "a delay of %d minutes is more than a year", dep.DelayMin)

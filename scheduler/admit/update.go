@@ -381,7 +381,11 @@ func (d *Desk) changeDependencies(j *projections.Job, u *events.UpdateJob) *refu
 	if !u.SetDependencies {
 		return nil
 	}
-	if r := d.dependencies(j.Id, u.Dependencies); r != nil {
+	id, ids := j.Id, uint32(1)
+	if j.HetId != 0 {
+		id, ids = j.HetId, j.HetSize
+	}
+	if r := d.dependencies(id, ids, u.Dependencies); r != nil {
 		return r
 	}
 	family := j.Family()
@@ -399,7 +403,7 @@ func (d *Desk) changeDependencies(j *projections.Job, u *events.UpdateJob) *refu
 	for len(next) > 0 {
 		id := next[len(next)-1]
 		next = next[:len(next)-1]
-		if id == j.Id || id == family {
+		if id == j.Id || id == family || j.HetId != 0 && id >= j.HetId && id-j.HetId < j.HetSize {
 			return refuse(events.Code_INVALID_DEPENDENCY, "job %d would wait for a job that waits for it", j.Id)
 		}
 		if len(seen) > reachLimit {

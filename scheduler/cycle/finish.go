@@ -39,6 +39,9 @@ func (p *pass) finish() {
 
 // requeues says whether a run that is over sends its job back into the queue, and whether it is held there.
 func (p *pass) requeues(j *projections.Job) (hold, back bool) {
+	if leader := p.leaderOf(j); j.HetOffset > 0 && leader != nil && leader.Waits() && leader.Run >= j.Run {
+		return leader.Hold != events.HoldKind_NOT_HELD, true // the first went back before this one, for whatever reason, was over
+	}
 	switch {
 	case j.Stop != nil && j.Stop.Cause == events.StopCause_STOP_REQUEUE:
 		return j.Stop.HoldAfter, true
@@ -54,9 +57,9 @@ func (p *pass) requeues(j *projections.Job) (hold, back bool) {
 // first node speaks for the job, another one only if something went wrong there.
 func EndOf(j *projections.Job) *events.Ended {
 	e := &events.Ended{Job: j.Id, Run: j.Run, ByUid: j.GetStop().GetByUid()}
-	first := &projections.RunNode{}
-	if len(j.Nodes) > 0 {
-		first = j.Nodes[0]
+	first := j.FirstRun()
+	if first == nil {
+		first = &projections.RunNode{}
 	}
 	e.ExitCode, e.ExitSignal = first.ExitCode, first.ExitSignal
 	if j.Stop != nil {

@@ -97,6 +97,7 @@ func (p *pass) gather(g *ensemble) (over []*events.Fact) {
 // together starts all components of a heterogeneous job, if they fit and delay nobody they must not, or notes why each waits.
 func (s *placing) together(e *rank.Entry, list []*waiting) {
 	parts := make([]place.Part, len(list))
+	licenses, lacks := s.licensesTogether(list)
 	blocked, against := false, false
 	for i, w := range list {
 		j := s.c.Job(w.job.Id)
@@ -127,8 +128,8 @@ func (s *placing) together(e *rank.Entry, list []*waiting) {
 		}
 		if len(parts[i].Partitions) > 0 {
 			reason = events.Reason_NONE
-			if _, short := projections.FreeLicenses(s.c, j.Spec); short != nil {
-				reason, text = events.Reason_LICENSES, fmt.Sprintf("%d of licence %s", short.Count, short.Name)
+			if lacks[i] != nil {
+				reason, text = events.Reason_LICENSES, fmt.Sprintf("%d of licence %s", lacks[i].Count, lacks[i].Name)
 			}
 		}
 		if reason != events.Reason_NONE {
@@ -154,7 +155,7 @@ func (s *placing) together(e *rank.Entry, list []*waiting) {
 		s.tests++
 	}
 	if given, where := s.board.PlaceTogether(parts); given != nil {
-		if s.startTogether(list, parts, given, where, blocked) {
+		if s.startTogether(list, parts, given, where, licenses, blocked) {
 			return
 		}
 		rest(events.Reason_RESOURCES)
@@ -163,17 +164,40 @@ func (s *placing) together(e *rank.Entry, list []*waiting) {
 	s.cannotTogether(list, parts, blocked)
 }
 
-func (s *placing) startTogether(list []*waiting, parts []place.Part, given []*events.Allocation, where []string, blocked bool) bool {
+// licensesTogether is what each component would be given of the licences it asks for, those with a choice last, or what it lacks beside
+// the others.
+func (s *placing) licensesTogether(list []*waiting) (given []string, lacks []*events.License) {
+	given, lacks = make([]string, len(list)), make([]*events.License, len(list))
+	taken := map[string]uint64{}
+	for _, choosing := range []bool{false, true} {
+		for i, w := range list {
+			spec := w.job.GetSpec()
+			asked, any, err := events.ParseLicenses(spec.GetLicenses())
+			if err != nil || any != choosing || len(asked) == 0 {
+				continue
+			}
+			given[i], lacks[i] = projections.FreeLicenses(s.c, spec, taken)
+			if any {
+				asked, _, _ = events.ParseLicenses(given[i])
+			}
+			for _, l := range asked {
+				taken[l.Name] += uint64(l.Count)
+			}
+		}
+	}
+	return given, lacks
+}
+
+func (s *placing) startTogether(list []*waiting, parts []place.Part, given []*events.Allocation, where, licenses []string, blocked bool) bool {
 	f := &events.PlacedTogether{}
 	for i, w := range list {
 		j := s.c.Job(w.job.Id)
-		licenses, _ := projections.FreeLicenses(s.c, j.Spec)
 		f.Parts = append(f.Parts, &events.Placed{
-			Job: j.Id, Run: j.Run + 1, Allocation: given[i], LimitS: s.limitOf(w), Backfilled: blocked, Partition: where[i], Licenses: licenses,
+			Job: j.Id, Run: j.Run + 1, Allocation: given[i], LimitS: s.limitOf(w), Backfilled: blocked, Partition: where[i], Licenses: licenses[i],
 		})
 	}
 	if why := s.say(&events.Fact{Kind: &events.Fact_PlacedTogether{PlacedTogether: f}}); why != "" {
-		return false // the licences are not enough for all of them
+		return false
 	}
 	for i, w := range list {
 		s.board.Start(given[i], parts[i].Window)
@@ -270,7 +294,7 @@ func (p *pass) orderFor(leader *projections.Job) *events.Stopping {
 		return &events.Stopping{Cause: events.StopCause_STOP_COMPLETE, ExitCode: leader.ExitCode, ExitSignal: leader.ExitSignal}
 	case !leader.Completing:
 		return nil
-	case s == nil && len(leader.Nodes) > 0 && leader.Nodes[0].ExitedUs == 0:
+	case s == nil && leader.FirstRun() != nil && leader.FirstRun().ExitedUs == 0:
 		return nil
 	case s == nil && leader.UnfitNode() != nil && leader.GetSpec().GetRequeue() == events.Choice_CHOICE_YES:
 		return &events.Stopping{Cause: events.StopCause_STOP_REQUEUE, Text: "the first component could not be started"}

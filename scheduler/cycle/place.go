@@ -214,7 +214,7 @@ func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint
 	if over := s.overTimeOf(e.Partition); limit != events.Unlimited && over >= 0 {
 		window.To = s.now + int64(limit)*second + over
 	}
-	licenses, short := projections.FreeLicenses(s.c, j.Spec)
+	licenses, short := projections.FreeLicenses(s.c, j.Spec, nil)
 	if short != nil {
 		s.waits(w, events.Reason_LICENSES, fmt.Sprintf("%d of licence %s", short.Count, short.Name))
 		return false

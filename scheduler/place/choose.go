@@ -501,6 +501,16 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 	for _, c := range chosen {
 		add(a, b.nodes[c.node].name, shares[c.node])
 	}
+	if q.Batch != nil {
+		for i, c := range chosen {
+			if q.Batch.Holds(b.nodes[c.node].features) {
+				if i > 0 {
+					a.BatchHost = b.nodes[c.node].name
+				}
+				break
+			}
+		}
+	}
 	return a
 }
 

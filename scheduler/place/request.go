@@ -58,6 +58,7 @@ type Request struct {
 	OneUser    bool // other jobs on the nodes have to be of the same user
 
 	Constraint     Constraint
+	Batch          *Expr // features of the node that the script runs on; nil: any
 	constraintText string
 	NodeList       []string // in the order written, each once
 	Exclude        []string
@@ -133,6 +134,7 @@ func shapeKey(spec *events.JobSpec) string {
 		Contiguous: spec.Contiguous, SocketsPerNode: spec.SocketsPerNode, CoresPerSocket: spec.CoresPerSocket,
 		ThreadsPerCore: spec.ThreadsPerCore, TasksPerGpu: spec.TasksPerGpu, Nomultithread: spec.Nomultithread,
 		TasksPerSocket: spec.TasksPerSocket, SpreadJob: spec.SpreadJob, UseMinNodes: spec.UseMinNodes, MinCpus: spec.MinCpus,
+		BatchFeatures: spec.BatchFeatures,
 	}
 	if inRow(spec.Distribution) {
 		only.Distribution = "block:block"
@@ -186,6 +188,9 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 		}
 		return nil, problem(events.Code_INVALID_FEATURE, "%s", err)
 	}
+	if q.Batch, err1 = batchNode(spec.BatchFeatures, q.Constraint); err1 != nil {
+		return nil, err1
+	}
 	if q.Contiguous && len(q.Constraint.Counts) > 0 {
 		return nil, problem(events.Code_UNSUPPORTED, "not supported: consecutive nodes with a count of nodes per feature")
 	}
@@ -218,6 +223,26 @@ func RequestOf(spec *events.JobSpec) (*Request, *Problem) {
 	}
 	q.leastSum = max(q.leastSum, q.MinNodes*q.leastCPUs)
 	return q, nil
+}
+
+// batchNode reads --batch, whose features all have to be among those of the constraint.
+func batchNode(text string, all Constraint) (*Expr, *Problem) {
+	if text == "" {
+		return nil, nil
+	}
+	c, err := ParseConstraint(text)
+	if err != nil || len(c.Alternatives) != 1 || len(c.Counts) > 0 {
+		return nil, problem(events.Code_MALFORMED, "--batch=%.60s is not features of one node, joined by & or |", text)
+	}
+	known := map[string]bool{}
+	all.Features(func(name string) { known[name] = true })
+	var other *Problem
+	c.Features(func(name string) {
+		if !known[name] {
+			other = problem(events.Code_MALFORMED, "--batch names %.60s, which is not among the features of --constraint", name)
+		}
+	})
+	return c.Alternatives[0], other
 }
 
 // makeEligibleKey writes what decides which nodes are looked at, whatever is free on them.

@@ -131,6 +131,61 @@ func (a *auditor) folded(m *Message, e *events.Event, v projections.Verdict, cha
 			a.left(c.Before)
 		}
 	}
+	for _, c := range changes {
+		if c.After != nil && c.Fact.GetPlaced() != nil && c.After.HetId != 0 && c.After.Live() {
+			a.together(c.After)
+		}
+	}
+	a.licences()
+}
+
+// together: all components of a heterogeneous job begin at once, on nodes apart.
+func (a *auditor) together(j *projections.Job) {
+	on := map[string]uint32{}
+	for id := j.HetId; id < j.HetId+j.HetSize; id++ {
+		s := a.jobs[id]
+		switch {
+		case s == nil:
+			a.w.fail("component %d of job %d started, and nobody saw component %d", j.HetOffset, j.HetId, id-j.HetId)
+			continue
+		case !s.job.Live() || s.job.StartUs != j.StartUs:
+			a.w.fail("component %d of job %d started without component %d", j.HetOffset, j.HetId, s.job.HetOffset)
+		}
+		for _, node := range s.job.Allocation.NodeNames() {
+			if other, taken := on[node]; taken {
+				a.w.fail("components %d and %d of job %d are both on %s", other, s.job.HetOffset, j.HetId, node)
+			}
+			on[node] = s.job.HetOffset
+		}
+	}
+}
+
+// licences: of no licence more are held than there are.
+func (a *auditor) licences() {
+	held := map[string]int{}
+	for _, s := range a.jobs {
+		j := s.job
+		if s.gone != 0 || !j.Live() && !j.Completing || j.Spec.GetLicenses() == "" || j.Allocation.NodeCount() == 0 {
+			continue
+		}
+		text := j.Spec.GetLicenses()
+		if j.LicensesAlloc != "" {
+			text = j.LicensesAlloc
+		}
+		for _, term := range strings.Split(text, ",") {
+			name, count, counted := strings.Cut(term, ":")
+			n := 1
+			if counted {
+				fmt.Sscan(count, &n)
+			}
+			held[name] += n
+		}
+	}
+	for _, l := range a.w.Fold.Config().GetLicenses() {
+		if held[l.Name] > int(l.Count) {
+			a.w.fail("%d of licence %s are held, and there are %d", held[l.Name], l.Name, l.Count)
+		}
+	}
 }
 
 func (a *auditor) left(j *projections.Job) {
@@ -249,7 +304,7 @@ func (a *auditor) dependencies(j *projections.Job) {
 func (a *auditor) met(j *projections.Job, d *events.Dependency) bool {
 	if d.Kind == events.DependencyKind_SINGLETON {
 		for id, o := range a.jobs {
-			if o.job.Spec.GetName() == j.Spec.GetName() && o.job.Owner.GetUid() == j.Owner.GetUid() && o.job.Family() < j.Family() && !o.job.Over() && id != j.Id && !o.ended {
+			if o.job.Spec.GetName() == j.Spec.GetName() && o.job.Owner.GetUid() == j.Owner.GetUid() && o.job.Family() < j.Family() && (j.HetId == 0 || o.job.HetId != j.HetId) && !o.job.Over() && id != j.Id && !o.ended {
 				return false
 			}
 		}

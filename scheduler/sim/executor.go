@@ -194,8 +194,8 @@ func (x *executor) find(job, run uint32) *simRun {
 }
 
 func (x *executor) begin(j *projections.Job) {
-	share, at := j.Allocation.ForNode(x.name)
-	r := &simRun{job: j.Id, run: j.Run, step: mainStep(j), share: share, first: at == 0, began: x.w.now, program: programOf(j.Spec)}
+	share, _ := j.Allocation.ForNode(x.name)
+	r := &simRun{job: j.Id, run: j.Run, step: mainStep(j), share: share, first: j.Allocation.FirstNode() == x.name, began: x.w.now, program: programOf(j.Spec)}
 	if j.Scriptless() { // it has no program of its own: it is there until it is told to end
 		r.first, r.program = false, program{}
 	}

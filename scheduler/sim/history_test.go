@@ -4,10 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"stint/events"
 	"stint/projections"
+	"stint/scheduler/place"
 	"stint/scheduler/replay"
 )
 
@@ -63,6 +66,9 @@ func (w *World) randomConfig() *events.Config {
 	c.Partitions = append(c.Partitions, &events.PartitionDef{Name: "batch", Nodes: "ALL", Default: true, MaxTimeS: 7200, DefaultTimeS: 600, MaxNodes: events.Unlimited, PriorityTier: 1})
 	if r.IntN(2) == 0 {
 		c.Partitions = append(c.Partitions, &events.PartitionDef{Name: "fast", Nodes: "n[1-2]", MaxTimeS: 1200, DefaultTimeS: 60, MaxNodes: events.Unlimited, PriorityTier: 1 + uint32(r.IntN(2))})
+	}
+	if r.IntN(2) == 0 {
+		c.Licenses = []*events.LicenseDef{{Name: "matlab", Count: 1 + uint32(r.IntN(3))}, {Name: "ansys", Count: 1}}
 	}
 	if r.IntN(3) == 0 {
 		c.Partitions = append(c.Partitions, &events.PartitionDef{Name: "whole", Nodes: "n[1-2]", MaxTimeS: 1200, DefaultTimeS: 60, MaxNodes: 1, PriorityTier: 1, Oversubscribe: "EXCLUSIVE"})
@@ -121,8 +127,14 @@ func (h *happenings) wish() {
 	who := author([]uint32{1000, 1000, 1000, 1001, 0}[r.IntN(5)])
 	switch k := r.IntN(40); {
 	case k < 24:
-		_, id := h.Intent(who, events.Verb_SUBMIT, &events.Submit{Components: []*events.JobSpec{h.spec()}})
-		h.ids = append(h.ids, id)
+		specs := []*events.JobSpec{h.spec()}
+		if r.IntN(6) == 0 {
+			specs = h.together(specs[0])
+		}
+		_, id := h.Intent(who, events.Verb_SUBMIT, &events.Submit{Components: specs})
+		for k := range specs {
+			h.ids = append(h.ids, id+uint32(k))
+		}
 	case k < 28:
 		h.Intent(who, events.Verb_CANCEL, &events.Cancel{Targets: h.target(), Signal: []int32{0, 0, 0, 9, 10}[r.IntN(5)]})
 	case k < 30:
@@ -244,7 +256,29 @@ func (h *happenings) spec() *events.JobSpec {
 	case 4:
 		s.Nice = int32(r.IntN(100))
 	}
+	switch r.IntN(12) {
+	case 0, 1:
+		s.Licenses = []string{"matlab", "matlab:2", "ansys", "matlab:1,ansys:1", "matlab:2|ansys:1"}[r.IntN(5)]
+	case 2, 3:
+		s.NoKill = true
+	case 4:
+		s.Constraint, s.BatchFeatures = "big*1", "big"
+	}
 	return s
+}
+
+// together makes a spec the first component of a heterogeneous job of two or three. They are no arrays, and wait for the same.
+func (h *happenings) together(first *events.JobSpec) []*events.JobSpec {
+	first.Array = nil
+	specs := []*events.JobSpec{first}
+	for range 1 + h.rng.IntN(2) {
+		s := h.spec()
+		s.Array = nil
+		s.Dependencies, s.DependencyAny, s.KillOnInvalidDependency = first.Dependencies, first.DependencyAny, first.KillOnInvalidDependency
+		s.BeginUs, s.DeadlineUs, s.Hold, s.Requeue = first.BeginUs, first.DeadlineUs, first.Hold, first.Requeue
+		specs = append(specs, s)
+	}
+	return specs
 }
 
 func (h *happenings) fault() {
@@ -276,6 +310,53 @@ func (h *happenings) fault() {
 	case 8, 9:
 		h.Repeat()
 	}
+}
+
+// whole is a job, or all of the heterogeneous job that it is of.
+func whole(c *projections.Cluster, id uint32) *events.Target {
+	if j := c.Job(id); j.GetHetId() != 0 {
+		id = j.GetHetId()
+	}
+	return &events.Target{Job: id}
+}
+
+// tooLarge asks whether the components of a heterogeneous job find no nodes apart, or no licences, even if nothing else runs.
+func (h *happenings) tooLarge(leader *projections.Job) bool {
+	var parts []place.Part
+	var choices [][]events.License
+	left := map[string]int{}
+	for _, l := range h.Fold.Config().GetLicenses() {
+		left[l.Name] = int(l.Count)
+	}
+	for _, j := range projections.Components(h.Fold, leader.Id, leader.HetSize) {
+		q, problem := place.RequestOf(j.Spec)
+		if problem != nil {
+			return true
+		}
+		parts = append(parts, place.Part{Request: q, Partitions: strings.Split(j.Spec.GetPartition(), ","), Window: place.Window{From: h.now, To: place.Forever, User: j.Owner.GetUid()}})
+		list, any, _ := events.ParseLicenses(j.Spec.GetLicenses())
+		if any {
+			choices = append(choices, list)
+			continue
+		}
+		for _, l := range list {
+			left[l.Name] -= int(l.Count)
+		}
+	}
+	for _, n := range left {
+		if n < 0 {
+			return true
+		}
+	}
+	for _, list := range choices { // in order, as they choose
+		i := slices.IndexFunc(list, func(l events.License) bool { return int(l.Count) <= left[l.Name] })
+		if i < 0 {
+			return true
+		}
+		left[list[i].Name] -= int(list[i].Count)
+	}
+	given, _ := place.NewBoard(h.Fold).PlaceTogether(parts)
+	return given == nil
 }
 
 // settle lets the faults end and everything come to its end.
@@ -310,19 +391,20 @@ func (h *happenings) settle() error {
 			case j.State == events.JobState_SUSPENDED:
 				paused = append(paused, &events.Target{Job: j.Id})
 			case reason == events.Reason_JOB_HELD_ADMIN, reason == events.Reason_JOB_HELD_USER, reason == events.Reason_JOB_REQUEUED_HELD, reason == events.Reason_DEPENDENCY_NEVER_SATISFIED:
-				never = append(never, &events.Target{Job: j.Id})
+				never = append(never, whole(h.Fold, j.Id))
 			}
 			return true
 		})
 		for _, o := range h.Outcomes() {
-			if o.Reason == events.Reason_PARTITION_TIME_LIMIT || o.Reason == events.Reason_PARTITION_NODE_LIMIT || o.Reason == events.Reason_PARTITION_CONFIG {
-				never = append(never, &events.Target{Job: o.Job})
+			if o.Reason == events.Reason_BAD_CONSTRAINTS || o.Reason == events.Reason_PARTITION_TIME_LIMIT || o.Reason == events.Reason_PARTITION_NODE_LIMIT || o.Reason == events.Reason_PARTITION_CONFIG {
+				never = append(never, whole(h.Fold, o.Job))
 			}
 		}
 		if h.Fold.Counts().Running == 0 && len(never) == 0 && len(paused) == 0 {
 			// Jobs may wait for each other in a circle through "after" of jobs that are there.
 			h.Fold.EachPending(func(j *projections.Job) bool {
-				if j.PendingReason(h.now) == events.Reason_DEPENDENCY {
+				// Components of a heterogeneous job, each of which fits, may find no nodes apart on the whole cluster.
+				if j.PendingReason(h.now) == events.Reason_DEPENDENCY || j.Leads() && h.tooLarge(j) {
 					never = append(never, &events.Target{Job: j.Id})
 					return false
 				}

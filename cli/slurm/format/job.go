@@ -464,10 +464,17 @@ func (j Job) tresPer(scope events.Scope) string {
 		if g.GetType() != "" {
 			t += ":" + g.GetType()
 		}
-		terms = append(terms, t+":"+strconv.FormatUint(g.GetCount(), 10))
+		between := ":"
+		if scope == events.Scope_PER_TASK && j.Context.Release >= 2311 {
+			between = "="
+		}
+		terms = append(terms, t+between+strconv.FormatUint(g.GetCount(), 10))
 	}
 	if scope == events.Scope_PER_TASK {
-		terms = append(terms, j.GetSpec().GetTresPerTask()...)
+		terms = append(slices.Clone(j.GetSpec().GetTresPerTask()), terms...)
+		if n := j.GetSpec().GetCpusPerTask(); n > 0 && j.Context.Release >= 2311 && !slices.ContainsFunc(terms, func(t string) bool { return strings.HasPrefix(t, "cpu") }) {
+			terms = append([]string{fmt.Sprintf("cpu=%d", n)}, terms...) // it says the same
+		}
 	}
 	return strings.Join(terms, ",")
 }
@@ -553,6 +560,8 @@ func (j Job) oversubscribe() string {
 		return "NO"
 	case s.GetExclusive() == events.Exclusive_EXCLUSIVE_USER:
 		return "USER"
+	case s.GetExclusive() == events.Exclusive_EXCLUSIVE_MCS:
+		return "MCS"
 	case s.GetOversubscribe():
 		return "YES"
 	}

@@ -85,7 +85,7 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	if j.GetHetId() != 0 {
 		r.line("HetJobIdSet=%s", j.hetIDs())
 	}
-	r.line("UserId=%s(%d) GroupId=%s(%d) MCS_label=N/A", o.GetUser(), o.GetUid(), o.GetGroup(), o.GetGid())
+	r.line("UserId=%s(%d) GroupId=%s(%d) MCS_label=%s", o.GetUser(), o.GetUid(), o.GetGroup(), o.GetGid(), orNA(s.GetMcsLabel()))
 	account := fmt.Sprintf("Priority=%d Nice=%d Account=%s QOS=%s", j.priority(), s.GetNice(), null(s.GetAccount()), null(s.GetQos()))
 	if s.GetWckey() != "" {
 		account += " WCKey=" + s.GetWckey()
@@ -95,7 +95,7 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	_, reason := j.reason()
 	code, signal := j.exit()
 	r.line("JobState=%s Reason=%s Dependency=%s", long, strings.ReplaceAll(reason, " ", "_"), null(j.dependencies()))
-	r.line("Requeue=%s Restarts=%d BatchFlag=%s Reboot=%s ExitCode=%d:%d", bit(s.GetRequeue() != events.Choice_CHOICE_NO), j.GetRestarts(), bit(!s.GetInteractive()), bit(s.GetReboot()), code, signal)
+	r.line("Requeue=%s Restarts=%d BatchFlag=%s Reboot=%s ExitCode=%d:%d", bit(s.GetRequeue() != events.Choice_CHOICE_NO || s.GetInteractive()), j.GetRestarts(), bit(!s.GetInteractive()), bit(s.GetReboot()), code, signal)
 	if details > 0 {
 		r.line("DerivedExitCode=0:0")
 	}
@@ -133,6 +133,9 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	if host := j.GetAllocation().FirstNode(); host != "" && !j.pending() {
 		r.line("BatchHost=%s", host)
 	}
+	if s.GetBatchFeatures() != "" {
+		r.line("BatchFeatures=%s", s.GetBatchFeatures())
+	}
 	nodes := u32(j.nodesWanted())
 	if most := s.GetMaxNodes(); j.pending() && most > 0 && j.GetRun() == 0 { // of one that ran before, what it had then is told
 		nodes = fmt.Sprintf("%d-%d", min(j.nodesWanted(), most), most)
@@ -169,14 +172,17 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		which = "MinMemoryCPU"
 	}
 	r.line("MinCPUsNode=%d %s=%s MinTmpDiskNode=%s", j.minCPUs(), which, tres.Memory(int64(mem), tres.Auto), tres.Memory(int64(s.GetTmpDiskMib()), tres.Auto))
-	r.line("Features=%s DelayBoot=00:00:00", null(s.GetConstraint()))
+	r.line("Features=%s DelayBoot=%s", null(s.GetConstraint()), delay(s.GetDelayBootS(), Long))
+	if s.GetClusterFeatures() != "" {
+		r.line("ClusterFeatures=%s", s.GetClusterFeatures())
+	}
 	if s.GetPrefer() != "" {
 		r.line("Prefer=%s", s.GetPrefer())
 	}
 	if s.GetReservation() != "" {
 		r.line("Reservation=%s", s.GetReservation())
 	}
-	r.line("OverSubscribe=%s Contiguous=%s Licenses=%s Network=(null)", j.oversubscribe(), bit(s.GetContiguous()), null(s.GetLicenses()))
+	r.line("OverSubscribe=%s Contiguous=%s Licenses=%s Network=%s", j.oversubscribe(), bit(s.GetContiguous()), null(s.GetLicenses()), null(s.GetNetwork()))
 	r.words("Command=", j.command())
 	r.words("WorkDir=", s.GetWorkDir())
 	if s.GetAdminComment() != "" {
@@ -193,14 +199,37 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	r.words("StdErr=", errors)
 	r.words("StdIn=", j.stdIn())
 	r.words("StdOut=", out)
+	if n, wait := j.switches(); n != "" {
+		r.line("Switches=%s@%s", n, Long(wait))
+	}
+	if s.GetBurstBuffer() != "" {
+		r.line("BurstBuffer=%s", s.GetBurstBuffer())
+	}
+	if s.GetCpuFreq() != "" {
+		r.line("%s", cpuFrequency(s.GetCpuFreq()))
+	}
 	if c.Release < 2405 {
-		r.words("Power=")
+		r.words("Power=", s.GetPower())
+	}
+	if flags := j.flags(); len(flags) > 0 {
+		if c.Release < 2302 {
+			flags = []string{strings.Join(flags, "")} // as that release has it: nothing between them
+		}
+		for _, f := range flags {
+			r.words(f)
+		}
 	}
 	if n := s.GetCpusPerGpu(); n > 0 {
-		r.line("CpusPerTres=gres:gpu:%d", n)
+		r.line("CpusPerTres=%s", perTres(uint64(n), s.GetDefaultCpusPerGpu()))
 	}
 	if n := s.GetMemPerGpuMib(); n > 0 {
-		r.line("MemPerTres=gres:gpu:%d", n)
+		r.line("MemPerTres=%s", perTres(n, s.GetDefaultMemPerGpu()))
+	}
+	if s.GetTresBind() != "" {
+		r.line("TresBind=%s", s.GetTresBind())
+	}
+	if s.GetTresFreq() != "" {
+		r.line("TresFreq=%s", s.GetTresFreq())
 	}
 	for _, per := range []struct {
 		name  string
@@ -214,16 +243,73 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	if n := s.GetTasksPerGpu(); n > 0 {
 		r.line("NtasksPerTRES=%d", n)
 	}
-	if word := bindWord(s.GetBindGres()); word != "" {
-		r.line("GresEnforceBind=%s", word)
-	}
-	if s.GetSpreadJob() {
-		r.line("SpreadJob=Yes")
-	}
 	if oneLine {
 		return append(r.text, " \n"...)
 	}
 	return append(r.text, "\n   \n\n"...)
+}
+
+// flags are words about how the job is dealt with.
+func (j Job) flags() []string {
+	s := j.GetSpec()
+	var out []string
+	if word := bindWord(s.GetBindGres()); word != "" {
+		out = append(out, "GresEnforceBind="+word)
+	}
+	switch {
+	case s.GetKillOnInvalidDependency():
+		out = append(out, "KillOInInvalidDependent=Yes") // as it is spelled in Slurm
+	case s.GetKeepOnInvalidDependency():
+		out = append(out, "KillOInInvalidDependent=No")
+	}
+	if s.GetSpreadJob() {
+		out = append(out, "SpreadJob=Yes")
+	}
+	return out
+}
+
+// longestSwitchWait is how long a job waits for its number of switches at most, in seconds (SchedulerParameters=max_switch_wait).
+const longestSwitchWait = 300
+
+// switches are the number of switches asked for, empty if none, and the seconds that the job waits for it.
+func (j Job) switches() (n string, wait int64) {
+	n, text, timed := strings.Cut(j.GetSpec().GetSwitches(), "@")
+	wait = longestSwitchWait
+	if seconds, err := slurm.ParseLimit(text); timed && err == nil {
+		wait = min(wait, int64(seconds))
+	}
+	return n, wait
+}
+
+// perTres is so much for each GPU, as it is written where it was asked for and where it is the site's own.
+func perTres(n uint64, site bool) string {
+	if site {
+		return fmt.Sprintf("gpu:%d", n)
+	}
+	return fmt.Sprintf("gres:gpu:%d", n)
+}
+
+// delay is a time that may be without end; nothing said is none.
+func delay(seconds uint32, print func(int64) string) string {
+	if seconds == 0 {
+		return print(0)
+	}
+	return limitText(seconds, print)
+}
+
+// cpuFrequency is a frequency as records show it: least, most, governor, as far as they are told.
+func cpuFrequency(told string) string {
+	least, rest, ranged := strings.Cut(told, "-")
+	most, governor, _ := strings.Cut(rest, ":")
+	switch {
+	case !ranged && slurm.IsGovernor(told):
+		return "Governor=" + told
+	case !ranged:
+		return "CPU_max_freq=" + told
+	case governor == "":
+		return "CPU_min_freq=" + least + " CPU_max_freq=" + most
+	}
+	return "CPU_min_freq=" + least + " CPU_max_freq=" + most + " Governor=" + governor
 }
 
 // shares are the lines of -d: what the job has of each node.

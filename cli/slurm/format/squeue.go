@@ -87,10 +87,10 @@ var SqueueFields = Fields[Job]{
 		return "n/a"
 	}, nil},
 	{0, "BoardsPerNode", "BOARDS_PER_NODE", fixedText[Job]("0"), nil},
-	{0, "BurstBuffer", "BURST_BUFFER", fixedText[Job]("(null)"), nil},
+	{0, "BurstBuffer", "BURST_BUFFER", func(j Job) string { return null(j.GetSpec().GetBurstBuffer()) }, nil},
 	{0, "BurstBufferState", "BURST_BUFFER_STATE", fixedText[Job]("(null)"), nil},
 	{0, "Cluster", "CLUSTER", func(j Job) string { return j.Context.Cluster }, nil},
-	{0, "ClusterFeature", "CLUSTER_FEATURES", fixedText[Job]("(null)"), nil},
+	{0, "ClusterFeature", "CLUSTER_FEATURES", func(j Job) string { return null(j.GetSpec().GetClusterFeatures()) }, nil},
 	{'o', "Command", "COMMAND", Job.command, nil},
 	{'k', "Comment", "COMMENT", specText((*events.JobSpec).GetComment), nil},
 	{0, "Container", "CONTAINER", fixedText[Job]("(null)"), nil},
@@ -103,13 +103,13 @@ var SqueueFields = Fields[Job]{
 	{0, "CPUsPerTask", "CPUS_PER_TASK", specCount((*events.JobSpec).GetCpusPerTask, "1"), nil},
 	{0, "cpus-per-tres", "CPUS_PER_TRES", func(j Job) string {
 		if n := j.GetSpec().GetCpusPerGpu(); n > 0 {
-			return fmt.Sprintf("gres:gpu:%d", n)
+			return perTres(uint64(n), j.GetSpec().GetDefaultCpusPerGpu())
 		}
 		return "N/A"
 	}, nil},
 	{0, "CronJob", "CRON_JOB", fixedText[Job]("No"), nil},
 	{0, "Deadline", "DEADLINE", timeOf(func(j Job) int64 { return j.GetSpec().GetDeadlineUs() }), nil},
-	{0, "DelayBoot", "DELAY_BOOT", fixedText[Job]("0:00"), nil},
+	{0, "DelayBoot", "DELAY_BOOT", func(j Job) string { return delay(j.GetSpec().GetDelayBootS(), Short) }, nil},
 	{'E', "Dependency", "DEPENDENCY", func(j Job) string { return null(j.dependencies()) }, nil},
 	{0, "DerivedEC", "DERIVED_EC", fixedText[Job]("0"), nil},
 	{0, "EligibleTime", "ELIGIBLE_TIME", timeOf(Job.eligible), nil},
@@ -140,10 +140,10 @@ var SqueueFields = Fields[Job]{
 	{0, "LicensesAlloc", "LICENSES_ALLOC", func(j Job) string { return null(events.FormatLicenses(j.HeldLicenses())) }, nil},
 	{0, "MaxCPUs", "MAX_CPUS", func(j Job) string { return fmt.Sprint(j.cpus()) }, nil},
 	{0, "MaxNodes", "MAX_NODES", func(j Job) string { return u32(j.nodeCount()) }, nil},
-	{0, "MCSLabel", "MCSLABEL", fixedText[Job]("(null)"), nil},
+	{0, "MCSLabel", "MCSLABEL", func(j Job) string { return null(j.GetSpec().GetMcsLabel()) }, nil},
 	{0, "mem-per-tres", "MEM_PER_TRES", func(j Job) string {
 		if n := j.GetSpec().GetMemPerGpuMib(); n > 0 {
-			return fmt.Sprintf("gres:gpu:%d", n)
+			return perTres(n, j.GetSpec().GetDefaultMemPerGpu())
 		}
 		return "N/A"
 	}, nil},
@@ -152,7 +152,7 @@ var SqueueFields = Fields[Job]{
 	{0, "MinTime", "TIME_MIN", func(j Job) string { return Short(int64(j.GetSpec().GetTimeMinS())) }, nil},
 	{'d', "MinTmpDisk", "MIN_TMP_DISK", func(j Job) string { return j.memory(j.GetSpec().GetTmpDiskMib()) }, nil},
 	{'j', "Name", "NAME", func(j Job) string { return j.GetSpec().GetName() }, nil},
-	{0, "Network", "NETWORK", fixedText[Job]("(null)"), nil},
+	{0, "Network", "NETWORK", func(j Job) string { return null(j.GetSpec().GetNetwork()) }, nil},
 	{'y', "Nice", "NICE", func(j Job) string { return fmt.Sprint(j.GetSpec().GetNice()) }, func(j Job) int64 { return int64(j.GetSpec().GetNice()) }},
 	{'N', "NodeList", "NODELIST", Job.nodes, nil},
 	{0, "NTPerBoard", "NTASKS_PER_BOARD", fixedText[Job]("0"), nil},
@@ -180,10 +180,15 @@ var SqueueFields = Fields[Job]{
 		return fmt.Sprint(max(until-j.GetSubmitUs(), 0) / 1e6)
 	}, nil},
 	{0, "PreemptTime", "PREEMPT_TIME", fixedText[Job]("N/A"), nil},
-	{0, "Prefer", "PREFER", fixedText[Job]("(null)"), nil},
+	{0, "Prefer", "PREFER", func(j Job) string { return null(j.GetSpec().GetPrefer()) }, nil},
 	{'p', "Priority", "PRIORITY", func(j Job) string { return fmt.Sprintf("%.14f", float64(j.priority())/4294967296) }, func(j Job) int64 { return int64(j.priority()) }},
 	{'Q', "PriorityLong", "PRIORITY", func(j Job) string { return u32(j.priority()) }, func(j Job) int64 { return int64(j.priority()) }},
-	{0, "Profile", "PROFILE", fixedText[Job]("NotSet"), nil},
+	{0, "Profile", "PROFILE", func(j Job) string {
+		if p := j.GetSpec().GetProfile(); p != "" {
+			return p
+		}
+		return "NotSet"
+	}, nil},
 	{'q', "QOS", "QOS", specText((*events.JobSpec).GetQos), nil},
 	{'r', "Reason", "REASON", func(j Job) string { _, text := j.reason(); return text }, nil},
 	{'R', "ReasonList", "NODELIST(REASON)", func(j Job) string {
@@ -193,7 +198,7 @@ var SqueueFields = Fields[Job]{
 		_, text := j.reason()
 		return "(" + text + ")"
 	}, nil},
-	{0, "Reboot", "REBOOT", fixedText[Job]("0"), nil},
+	{0, "Reboot", "REBOOT", func(j Job) string { return bit(j.GetSpec().GetReboot()) }, nil},
 	{'n', "ReqNodes", "REQ_NODES", func(j Job) string { return j.GetSpec().GetNodeList() }, nil},
 	{0, "ReqSwitch", "REQ_SWITCH", func(j Job) string { n, _, _ := strings.Cut(j.GetSpec().GetSwitches(), "@"); return zero(n) }, nil},
 	{0, "Requeue", "REQUEUE", func(j Job) string { return bit(j.GetSpec().GetRequeue() != events.Choice_CHOICE_NO) }, nil},
@@ -210,7 +215,7 @@ var SqueueFields = Fields[Job]{
 		s := j.GetSpec()
 		return count(s.GetSocketsPerNode()) + ":" + count(s.GetCoresPerSocket()) + ":" + count(s.GetThreadsPerCore())
 	}, nil},
-	{0, "SegmentSize", "SEGMENT_SIZE", fixedText[Job]("0"), nil},
+	{0, "SegmentSize", "SEGMENT_SIZE", func(j Job) string { return u32(j.GetSpec().GetSegmentSize()) }, nil},
 	{0, "SiblingsActive", "ACTIVE_SIBLINGS", fixedText[Job]("NA"), nil},
 	{0, "SiblingsActiveRaw", "ACTIVE_SIBLINGS_RAW", fixedText[Job]("NA"), nil},
 	{0, "SiblingsViable", "VIABLE_SIBLINGS", fixedText[Job]("NA"), nil},
@@ -242,14 +247,19 @@ var SqueueFields = Fields[Job]{
 	{'M', "TimeUsed", "TIME", func(j Job) string { return Short(j.elapsed()) }, Job.elapsed},
 	{0, "tres-alloc", "TRES_ALLOC", func(j Job) string { return j.tres().String() }, nil},
 	{0, "Tres", "TRES_ALLOC", func(j Job) string { return j.tres().String() }, nil},
-	{0, "tres-bind", "TRES_BIND", fixedText[Job]("N/A"), nil},
-	{0, "tres-freq", "TRES_FREQ", fixedText[Job]("N/A"), nil},
+	{0, "tres-bind", "TRES_BIND", func(j Job) string { return orNA(j.GetSpec().GetTresBind()) }, nil},
+	{0, "tres-freq", "TRES_FREQ", func(j Job) string { return orNA(j.GetSpec().GetTresFreq()) }, nil},
 	{0, "tres-per-job", "TRES_PER_JOB", func(j Job) string { return orNA(j.tresPer(events.Scope_PER_JOB)) }, nil},
 	{0, "tres-per-socket", "TRES_PER_SOCKET", func(j Job) string { return orNA(j.tresPer(events.Scope_PER_SOCKET)) }, nil},
 	{0, "tres-per-task", "TRES_PER_TASK", func(j Job) string { return orNA(j.tresPer(events.Scope_PER_TASK)) }, nil},
 	{'U', "UserId", "UID", func(j Job) string { return u32(j.GetOwner().GetUid()) }, func(j Job) int64 { return int64(j.GetOwner().GetUid()) }},
 	{'u', "UserName", "USER", func(j Job) string { return j.GetOwner().GetUser() }, nil},
-	{0, "Wait4Switch", "WAIT4SWITCH", fixedText[Job]("0:00"), nil},
+	{0, "Wait4Switch", "WAIT4SWITCH", func(j Job) string {
+		if n, wait := j.switches(); n != "" {
+			return Short(wait)
+		}
+		return "0:00"
+	}, nil},
 	{'w', "WCKey", "WCKEY", specText((*events.JobSpec).GetWckey), nil},
 	{'Z', "WorkDir", "WORK_DIR", func(j Job) string { return j.GetSpec().GetWorkDir() }, nil},
 }
