@@ -67,7 +67,7 @@ type Option struct {
 	Env    string  // environment variables that give it, separated by blanks, the first that is set counts
 	Effect string  // what it sets; empty: known but not supported, refused by name
 	Value  string  // the value's name in the help
-	Help   string
+	Help   string  // of one that is refused: why, and what to do instead
 }
 
 // Spelled is how the option is written in sentences.
@@ -265,14 +265,21 @@ func (t *Table) FromEnv(lookup func(string) (string, bool), r Release) []Given {
 
 // Refused returns the failure for an option that is known and not supported.
 func (t *Table) Refused(g Given) *Failure {
+	why := ""
+	if g.Option.Help != "" && g.Option.Effect == "" {
+		why = ": " + g.Option.Help
+	}
 	if g.Source == FromEnvironment {
-		return refusal("%s asks for %s, which Stint does not support yet; unset it", g.Where, g.Option.Spelled())
+		return refusal("%s asks for %s, which Stint does not support yet%s; unset it", g.Where, g.Option.Spelled(), why)
+	}
+	if why == "" {
+		why = "; leave it out"
 	}
 	where := ""
 	if g.Where != "" {
 		where = " (" + g.Where + ")"
 	}
-	return refusal("the option %s%s is not supported by Stint yet; leave it out", g.Option.Spelled(), where)
+	return refusal("the option %s%s is not supported by Stint yet%s", g.Option.Spelled(), where, why)
 }
 
 // Lookup makes a function that finds variables in a list of NAME=value strings; of several the last counts.

@@ -27,7 +27,7 @@ var SallocTable = Table{Command: "salloc", Usage: "[OPTIONS...] [COMMAND [ARGUME
 	{"kill-command", 'K', Optional, T2, 0, 0, "SALLOC_KILL_CMD", "kill-command", "SIGNAL", "signal for the command when the allocation is taken away (TERM)"},
 	{"no-bell", 0, None, T2, 0, 0, "SALLOC_NO_BELL", "no-bell", "", "never ring the bell"},
 	{"no-shell", 0, None, T1, 0, 0, "", "no-shell", "", "leave the allocation behind and run nothing"},
-	{"x11", 0, Optional, T2, 0, 0, "", "", "", ""},
+	{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
 }...)}
 
 // resourceOptions are the options of sbatch that are about resources, with the variables of another command.

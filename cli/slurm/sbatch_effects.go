@@ -117,6 +117,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"time":                limitFor("--time", func(s *events.JobSpec) *uint32 { return &s.TimeLimitS }),
 	"time-min":            limitFor("--time-min", func(s *events.JobSpec) *uint32 { return &s.TimeMinS }),
 	"tmp":                 (*request).tmp,
+	"tres-bind":           (*request).tresBind,
 	"tres-per-task":       (*request).tresPerTask,
 	"uid":                 asRoot(func(q *request) *string { return &q.AsUser }),
 	"usage":               ignoreHere,

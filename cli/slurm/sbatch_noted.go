@@ -235,3 +235,13 @@ func (q *request) exportFile(g Given) error {
 	}
 	return nil
 }
+
+// tresBind reads --tres-bind, which says of GPUs what --gpu-bind says; of other resources tasks are bound to none.
+func (q *request) tresBind(g Given) error {
+	kind, ok := strings.CutPrefix(strings.ToLower(g.Value), "gres/gpu:")
+	if !ok || strings.Contains(kind, "+") {
+		return refusal("%s is not a way to bind tasks: write gres/gpu:KIND, such as gres/gpu:closest; to other resources tasks are not bound", clip(g.Value))
+	}
+	g.Value = kind
+	return q.gpuBind(g)
+}

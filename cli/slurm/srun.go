@@ -38,10 +38,10 @@ var srunMore = map[string][]struct {
 
 // SrunTable is the options of srun: those of sbatch that are about resources, and its own.
 var SrunTable = Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENTS...]", Submits: true, Options: append(srunResources(), []Option{
-	{"async", 0, None, T3, 2605, 0, "", "", "", ""},
-	{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", ""},
-	{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "", "", ""},
-	{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", ""},
+	{"async", 0, None, T3, 2605, 0, "", "", "", "srun waits for its step; let the shell run it in the background"},
+	{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", "programs are not copied to nodes; put them where every node sees them"},
+	{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "", "", "programs are not copied to nodes; put them where every node sees them"},
+	{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", "programs are not copied to nodes; put them where every node sees them"},
 	{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, cores, threads, rank; with quiet or verbose"},
 	{"disable-status", 'X', None, T2, 0, 0, "SLURM_DISABLE_STATUS", "disable-status", "", "pass the first Ctrl-C on instead of showing the tasks"},
 	{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "none-only", "", "none: run nothing after the step"},
@@ -49,8 +49,8 @@ var SrunTable = Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENT
 	{"exact", 0, None, T1, 0, 0, "SLURM_EXACT", "exact", "", "only the CPUs that the tasks need"},
 	{"export", 0, Required, T1, 0, 0, "SRUN_EXPORT_ENV SLURM_EXPORT_ENV", "export", "LIST", "environment to pass: ALL, NONE, or names and NAME=VALUE"},
 	{"external-launcher", 0, None, T2, 2311, 0, "", "overlap", "", "start a launcher of tasks, which share what the allocation has"},
-	{"het-group", 0, Required, T2, 0, 0, "", "", "", ""},
-	{"ignore-signals", 0, Required, T3, 2605, 0, "", "", "", ""},
+	{"het-group", 0, Required, T2, 0, 0, "", "", "", "a step runs in one component of a heterogeneous job; name it with --jobid"},
+	{"ignore-signals", 0, Required, T3, 2605, 0, "", "", "", "srun passes the signals it gets on to its tasks"},
 	{"immediate", 'I', Optional, T1, 0, 0, "SLURM_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
 	{"input", 'i', Required, T1, 0, 0, "SRUN_INPUT SLURM_STDINMODE", "step-input", "FILE", "file for standard input, none, all, or a task's number"},
 	{"jobid", 0, Required, T1, 0, 0, "SLURM_JOB_ID SLURM_JOBID", "jobid", "ID", "run in the allocation of this job"},
@@ -59,7 +59,7 @@ var SrunTable = Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENT
 	{"mpi", 0, Required, T1, 0, 0, "SLURM_MPI_TYPE", "mpi", "TYPE", "none; list shows what there is"},
 	{"msg-timeout", 0, Required, T2, 0, 0, "", "step-noted", "SECONDS", "no effect here: nothing is waited for by the clock"},
 	{"multi-prog", 0, None, T1, 0, 0, "", "multi-prog", "", "the executable is a file that names a program for each task"},
-	{"no-allocate", 'Z', None, T2, 0, 0, "", "", "", ""},
+	{"no-allocate", 'Z', None, T2, 0, 0, "", "", "", "steps run in allocations"},
 	{"open-mode", 0, Required, T1, 0, 0, "SLURM_OPEN_MODE", "open-mode", "append|truncate", "what to do with output files that exist"},
 	{"output", 'o', Required, T1, 0, 0, "SRUN_OUTPUT SLURM_STDOUTMODE", "step-output", "FILE", "file for standard output, none, or a task's number"},
 	{"overlap", 0, None, T1, 0, 0, "SLURM_OVERLAP", "overlap", "", "share CPUs, memory and devices with other steps"},
@@ -69,7 +69,7 @@ var SrunTable = Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENT
 	{"pty", 0, Optional, T1, 0, 0, "", "pty", "", "give task 0 a terminal"},
 	{"quit-on-interrupt", 0, None, T2, 0, 0, "", "quit-on-interrupt", "", "end the step at the first Ctrl-C"},
 	{"relative", 'r', Required, T2, 0, 0, "", "relative", "N", "begin at this node of the allocation, counted from 0"},
-	{"send-libs", 0, Optional, T2, 0, 0, "SLURM_SEND_LIBS", "", "", ""},
+	{"send-libs", 0, Optional, T2, 0, 0, "SLURM_SEND_LIBS", "", "", "programs are not copied to nodes; put them where every node sees them"},
 	{"slurmd-debug", 0, Required, T3, 0, 0, "SLURMD_DEBUG", "step-noted", "LEVEL", "no effect here: nodes log as they are configured to"},
 	{"task-epilog", 0, Required, T2, 0, 0, "SLURM_TASK_EPILOG", "task-epilog", "PROGRAM", "run after each task"},
 	{"task-prolog", 0, Required, T2, 0, 0, "SLURM_TASK_PROLOG", "task-prolog", "PROGRAM", "run before each task; its lines `export NAME=VALUE` count"},
@@ -78,8 +78,8 @@ var SrunTable = Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENT
 	{"treewidth", 0, Required, T3, 2311, 0, "", "step-noted", "N", "no effect here: nodes are spoken to directly"},
 	{"unbuffered", 'u', None, T1, 0, 0, "SLURM_UNBUFFEREDIO", "unbuffered", "", "pass output on as it comes, not in whole lines"},
 	{"wait", 'W', Required, T1, 0, 0, "SLURM_WAIT", "wait", "SECONDS", "end the others so long after the first task has ended; 0: never"},
-	{"wait-for-children", 0, None, T3, 2505, 0, "", "", "", ""},
-	{"x11", 0, Optional, T2, 0, 0, "", "", "", ""},
+	{"wait-for-children", 0, None, T3, 2505, 0, "", "", "", "a step ends with its tasks"},
+	{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
 }...)}
 
 func srunResources() []Option {
