@@ -1331,25 +1331,27 @@ const (
 	EndCause_LIMIT_PASSED  EndCause = 3 // the node itself ended it at its time limit
 	EndCause_STATUS_UNSEEN EndCause = 4 // gone, and nobody saw how
 	EndCause_NODE_REBOOTED EndCause = 5
-	EndCause_STOPPED       EndCause = 6 // ended by order
-	EndCause_RUN_VOID      EndCause = 7 // the log knew this run no more
-	EndCause_NODE_WAS_LOST EndCause = 8 // the leader gave the node up: written by the fold, no node says it of itself
-	EndCause_NODE_UNFIT    EndCause = 9 // never started, by the node's own fault (its spool, journal or control groups): text says which
+	EndCause_STOPPED       EndCause = 6  // ended by order
+	EndCause_RUN_VOID      EndCause = 7  // the log knew this run no more
+	EndCause_NODE_WAS_LOST EndCause = 8  // the leader gave the node up: written by the fold, no node says it of itself
+	EndCause_NODE_UNFIT    EndCause = 9  // never started, by the node's own fault (its spool, journal or control groups): text says which
+	EndCause_MEMORY_PASSED EndCause = 10 // the node itself ended it, since it was seen to use more memory than it has (JobAcctGatherParams=OverMemoryKill)
 )
 
 // Enum value maps for EndCause.
 var (
 	EndCause_name = map[int32]string{
-		0: "EXITED",
-		1: "LAUNCH_FAILED",
-		2: "OOM_KILLED",
-		3: "LIMIT_PASSED",
-		4: "STATUS_UNSEEN",
-		5: "NODE_REBOOTED",
-		6: "STOPPED",
-		7: "RUN_VOID",
-		8: "NODE_WAS_LOST",
-		9: "NODE_UNFIT",
+		0:  "EXITED",
+		1:  "LAUNCH_FAILED",
+		2:  "OOM_KILLED",
+		3:  "LIMIT_PASSED",
+		4:  "STATUS_UNSEEN",
+		5:  "NODE_REBOOTED",
+		6:  "STOPPED",
+		7:  "RUN_VOID",
+		8:  "NODE_WAS_LOST",
+		9:  "NODE_UNFIT",
+		10: "MEMORY_PASSED",
 	}
 	EndCause_value = map[string]int32{
 		"EXITED":        0,
@@ -1362,6 +1364,7 @@ var (
 		"RUN_VOID":      7,
 		"NODE_WAS_LOST": 8,
 		"NODE_UNFIT":    9,
+		"MEMORY_PASSED": 10,
 	}
 )
 
@@ -8601,6 +8604,7 @@ type StepPart struct {
 	StdOut        string                 `protobuf:"bytes,12,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
 	StdErr        string                 `protobuf:"bytes,13,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
 	Asked         []*Gres                `protobuf:"bytes,14,rep,name=asked,proto3" json:"asked,omitempty"` // generic resources, as they were asked for
+	SubmitLine    string                 `protobuf:"bytes,15,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8733,6 +8737,13 @@ func (x *StepPart) GetAsked() []*Gres {
 		return x.Asked
 	}
 	return nil
+}
+
+func (x *StepPart) GetSubmitLine() string {
+	if x != nil {
+		return x.SubmitLine
+	}
+	return ""
 }
 
 type StepExited struct {
@@ -11340,7 +11351,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12\x13\n" +
 	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12*\n" +
-	"\x04part\x18\x05 \x01(\v2\x16.stint.events.StepPartR\x04part\"\xfd\x02\n" +
+	"\x04part\x18\x05 \x01(\v2\x16.stint.events.StepPartR\x04part\"\x9e\x03\n" +
 	"\bStepPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1d\n" +
@@ -11358,7 +11369,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06std_in\x18\v \x01(\tR\x05stdIn\x12\x17\n" +
 	"\astd_out\x18\f \x01(\tR\x06stdOut\x12\x17\n" +
 	"\astd_err\x18\r \x01(\tR\x06stdErr\x12(\n" +
-	"\x05asked\x18\x0e \x03(\v2\x12.stint.events.GresR\x05asked\"\xe3\x02\n" +
+	"\x05asked\x18\x0e \x03(\v2\x12.stint.events.GresR\x05asked\x12\x1f\n" +
+	"\vsubmit_line\x18\x0f \x01(\tR\n" +
+	"submitLine\"\xe3\x02\n" +
 	"\n" +
 	"StepExited\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
@@ -11818,7 +11831,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\rMEM_PER_LIMIT\x10B\x12\x17\n" +
 	"\x13ACCOUNT_NOT_ALLOWED\x10C\x12\x13\n" +
 	"\x0fQOS_NOT_ALLOWED\x10D\x12\x15\n" +
-	"\x11JOB_REQUEUED_HELD\x10E*\xaf\x01\n" +
+	"\x11JOB_REQUEUED_HELD\x10E*\xc2\x01\n" +
 	"\bEndCause\x12\n" +
 	"\n" +
 	"\x06EXITED\x10\x00\x12\x11\n" +
@@ -11832,7 +11845,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\bRUN_VOID\x10\a\x12\x11\n" +
 	"\rNODE_WAS_LOST\x10\b\x12\x0e\n" +
 	"\n" +
-	"NODE_UNFIT\x10\t*\xc2\x01\n" +
+	"NODE_UNFIT\x10\t\x12\x11\n" +
+	"\rMEMORY_PASSED\x10\n" +
+	"*\xc2\x01\n" +
 	"\aPrivate\x12\x10\n" +
 	"\fPRIVATE_NONE\x10\x00\x12\x10\n" +
 	"\fPRIVATE_JOBS\x10\x01\x12\x11\n" +

@@ -2445,6 +2445,7 @@ func (m *StepPart) CloneVT() *StepPart {
 	r.StdIn = m.StdIn
 	r.StdOut = m.StdOut
 	r.StdErr = m.StdErr
+	r.SubmitLine = m.SubmitLine
 	if rhs := m.Cpus; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -6943,6 +6944,9 @@ func (this *StepPart) EqualVT(that *StepPart) bool {
 				return false
 			}
 		}
+	}
+	if this.SubmitLine != that.SubmitLine {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -14602,6 +14606,13 @@ func (m *StepPart) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.SubmitLine) > 0 {
+		i -= len(m.SubmitLine)
+		copy(dAtA[i:], m.SubmitLine)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.SubmitLine)))
+		i--
+		dAtA[i] = 0x7a
+	}
 	if len(m.Asked) > 0 {
 		for iNdEx := len(m.Asked) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Asked[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -19414,6 +19425,10 @@ func (m *StepPart) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.SubmitLine)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -38181,6 +38196,38 @@ func (m *StepPart) UnmarshalVT(dAtA []byte) error {
 			if err := m.Asked[len(m.Asked)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 15:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SubmitLine", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.SubmitLine = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

@@ -117,7 +117,7 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 		Key: &supervisor.Key{Job: uint64(job.GetId()), Run: job.GetRun(), Step: supervisor.StepBatch}, Node: e.conf.Node,
 		Script: script, Argv: spec.GetArgs(), Cwd: []byte(spec.GetWorkDir()),
 		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: spec.GetUmask(), PidVariable: "SLURM_TASK_PID",
-		Cage: cage, KillWaitMs: int64(config.GetKillWaitS()) * 1000, TimeLimitMs: e.limitMs(job, config),
+		Cage: cage, KillWaitMs: int64(config.GetKillWaitS()) * 1000, TimeLimitMs: e.limitMs(job, config), Watching: watching(job, share, config),
 	}
 	for _, v := range env {
 		l.Env = append(l.Env, []byte(v))
@@ -174,6 +174,23 @@ func (e *executor) limitMs(job *projections.Job, config *events.Config) int64 {
 		return 0
 	}
 	return max(1, (int64(limit)+int64(over))*1000)
+}
+
+// watching is how often the node looks at what a step uses, and from how much memory on it ends it (slurm.conf(5), JobAcctGatherFrequency and
+// JobAcctGatherParams).
+func watching(job *projections.Job, share *events.NodeShare, config *events.Config) *supervisor.Watching {
+	every, kills := events.Sampling(config, job.GetSpec().GetAcctgFreq())
+	w := &supervisor.Watching{EveryMs: int64(every) * 1000}
+	switch every {
+	case 0:
+		w.EveryMs = -1
+	case events.UsualSampling:
+		w.EveryMs = 0
+	}
+	if kills {
+		w.MemoryBytes = share.GetMemoryMib() << 20
+	}
+	return w
 }
 
 // cage is what the node holds a job to.

@@ -328,7 +328,7 @@ func partFact(l *tasks.Launch, at int) *events.StepPart {
 	p := l.Parts[at]
 	w := l.Want
 	f := &events.StepPart{Name: w.GetName(), Tasks: uint32(len(p.Tasks)), FirstTask: p.Tasks[0], Cpus: p.Cpus, MemoryMib: p.MemoryMib, Gres: p.Gres,
-		LimitS: w.GetLimitS(), Host: l.Launcher.GetHost(), Pid: l.Launcher.GetPid(), StdIn: w.GetStdIn(), StdOut: w.GetStdOut(), StdErr: w.GetStdErr(), Asked: w.GetGres()}
+		LimitS: w.GetLimitS(), Host: l.Launcher.GetHost(), Pid: l.Launcher.GetPid(), StdIn: w.GetStdIn(), StdOut: w.GetStdOut(), StdErr: w.GetStdErr(), Asked: w.GetGres(), SubmitLine: w.GetSubmitLine()}
 	f.Layout = map[tasks.Spread]string{tasks.Spread_BLOCK: "Block", tasks.Spread_CYCLIC: "Cyclic", tasks.Spread_PLANE: "Plane", tasks.Spread_ARBITRARY: "Arbitrary"}[w.GetSpread()]
 	if !w.GetSpreadGiven() && taskCount(l.Parts) <= len(l.Parts) {
 		f.Layout = "Cyclic" // which is the same then, and what Slurm calls it
@@ -385,6 +385,7 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 		Key: key{l.Job, l.Run, l.Step}.sup(), Node: e.conf.Node, Argv: [][]byte{[]byte(program), []byte(tasks.Command)}, Cwd: []byte("/"),
 		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: l.Want.GetUmask(), Cage: cage,
 		KillWaitMs: int64(e.config.GetKillWaitS()) * 1000, TimeLimitMs: int64(l.Want.GetLimitS()) * 1000,
+		Watching: watching(job, own, e.config),
 	}
 	env = append(env, fmt.Sprintf("SLURM_JOB_ID=%d", l.Job), "GOMAXPROCS=2")
 	for _, v := range env {

@@ -248,6 +248,8 @@ func exitFact(st *step, node string) *events.StepExited {
 		f.Cause = events.EndCause_OOM_KILLED
 	case x.GetCause() == supervisor.Cause_TIME_LIMIT:
 		f.Cause = events.EndCause_LIMIT_PASSED
+	case x.GetCause() == supervisor.Cause_MEMORY:
+		f.Cause = events.EndCause_MEMORY_PASSED
 	case x.GetCause() != supervisor.Cause_NOBODY:
 		f.Cause = events.EndCause_STOPPED
 	}

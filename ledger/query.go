@@ -434,7 +434,6 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 			answer.More = open.keep(keys[i-1], keys[i:]) // this record is told next time
 			return nil
 		}
-		r.SubmitLine, r.Script = q.sight.Row(r.Uid, r.SubmitLine, r.Script)
 		rec := &rows.Record{Job: r}
 		size += len(it.Value())
 		if !q.ask.Allocations {
@@ -444,6 +443,10 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 			}
 			size += n
 		}
+		for _, s := range rec.Steps {
+			s.SubmitLine, _ = q.sight.Row(r.Uid, s.SubmitLine, nil)
+		}
+		r.SubmitLine, r.Script = q.sight.Row(r.Uid, r.SubmitLine, r.Script)
 		if q.ask.WithAllocation && r.Alloc != nil {
 			if rec.Allocation = r.Allocation; r.Allocation == nil {
 				a := &rows.AllocationRow{}

@@ -68,6 +68,8 @@ func worse(s *rows.StepRow, f *events.StepExited) {
 	switch f.Cause {
 	case events.EndCause_OOM_KILLED:
 		s.OomKills = max(s.OomKills, 1)
+	case events.EndCause_MEMORY_PASSED:
+		s.WasCancelled, s.CancelledBy = true, 0 // by root, whom Slurm's daemon on the node runs as
 	case events.EndCause_STATUS_UNSEEN, events.EndCause_NODE_REBOOTED:
 		s.Unseen = true
 	case events.EndCause_LAUNCH_FAILED, events.EndCause_NODE_UNFIT:
@@ -164,7 +166,7 @@ func stepNode(s *rows.StepRow, a *events.Allocation, node string, part *events.S
 	}
 	share, _ := a.ForNode(node)
 	if part != nil {
-		s.Name, s.Layout = part.Name, part.Layout
+		s.Name, s.Layout, s.SubmitLine = part.Name, part.Layout, part.SubmitLine
 		n.FirstTask = part.FirstTask
 		s.Tasks += part.Tasks
 		memory := part.MemoryMib

@@ -232,7 +232,7 @@ const ofTheJob = " mem mem-per-cpu mem-per-gpu gres gpus gpus-per-node gpus-per-
 
 // Srun reads a call of srun: its command line and the SLURM_ variables. The error is a *Failure.
 func Srun(in SbatchInput) (*Step, error) {
-	s := &Step{Want: &tasks.Want{}, Old: in.Release == Release2205}
+	s := &Step{Want: &tasks.Want{SubmitLine: submitLine("srun", in.Args)}, Old: in.Release == Release2205}
 	q := &request{in: in, table: &SrunTable, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir, Interactive: true}
 	given, words, err := SrunTable.Parse(in.Args, in.Release)

@@ -152,6 +152,39 @@ func (s *supervisor) terminate(steps []*step, cause Cause, killWaitMs int64) int
 	return n
 }
 
+// tooBig ends a step that has more memory than it may, at once. The main process of a numbered step is spared for the kill wait: it says to
+// srun how the tasks ended.
+func (s *supervisor) tooBig(st *step, has, most uint64) {
+	s.mu.Lock()
+	o, now := st.order, monoNow()
+	if st.ended() || o.KillAtMonoNs != 0 {
+		s.mu.Unlock()
+		return
+	}
+	keeper := -1
+	o.Cause, o.Suspended, o.KillAtMonoNs = Cause_MEMORY, false, now+int64(time.Second)
+	if st.id.step != StepBatch {
+		keeper = int(st.birth.Pid)
+		o.KillAtMonoNs = now + max(o.KillWaitMs*int64(time.Millisecond), int64(time.Second))
+	}
+	order := o.CloneVT()
+	s.plan(st)
+	s.mu.Unlock()
+	s.noteOrder(order)
+	who := speaker(st.launching.Node)
+	s.tellUser(st, fmt.Sprintf("%s: error: StepId=%d.%s exceeded memory limit (%d > %d), being killed\n%s: error: Exceeded job memory limit\n%s",
+		who, st.id.job, stepName(st.id.step), has, most, who, notice(st, Cause_MEMORY, time.Now())))
+	pids, err := s.processes(st)
+	if err != nil {
+		s.log.Warn("a step that has too much memory cannot be ended yet", "step", st.id.String(), "error", err)
+	}
+	for _, pid := range pids {
+		if pid > 1 && pid != s.pid && pid != keeper {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
 // setLimit moves the time limit of steps: leftMs from now; 0 takes it away.
 func (s *supervisor) setLimit(steps []*step, leftMs int64) int {
 	n := 0

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -242,6 +243,37 @@ func TestUsage(t *testing.T) {
 	u := x.Usage
 	if x.Code != 0 || u.RssPeakBytes < 30e6 || u.UserNs < 20e6 || u.VmPeakBytes < u.RssPeakBytes || u.Samples == 0 || u.RssBytes == 0 {
 		t.Errorf("%v", x)
+	}
+}
+
+// A step that is seen to have more memory than it may is ended, and its user reads why in words that tools look for (slurm.conf(5),
+// OverMemoryKill). Of a numbered step the main process, which keeps the tasks, is spared.
+func TestTooMuchMemory(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.conf.SampleEvery = 20 * time.Millisecond })
+	l := r.script("awk 'BEGIN { s = sprintf(\"%60000000s\", \"x\"); system(\"sleep 1000\") }'")
+	l.Watching = &Watching{MemoryBytes: 20 << 20}
+	r.launch(l)
+	x := r.exit(l.Key)
+	if x.Cause != Cause_MEMORY || x.Signal != 9 || x.Usage.RssPeakBytes <= 20<<20 {
+		t.Errorf("%v", x)
+	}
+	text, err := os.ReadFile(filepath.Join(r.dir, string(l.Stdout.Path)))
+	for _, want := range []string{fmt.Sprintf("StepId=%d.batch exceeded memory limit (", l.Key.Job), " > 20971520), being killed\n", ": error: Exceeded job memory limit\n", "CANCELLED AT"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in %q, %v", want, text, err)
+		}
+	}
+	keeper := r.script("awk 'BEGIN { s = sprintf(\"%60000000s\", \"x\"); system(\"sleep 1000\") }' & wait $!; echo its task ended with $?; exit 7")
+	keeper.Key.Step, keeper.Watching, keeper.KillWaitMs = 0, &Watching{MemoryBytes: 20 << 20}, 10_000
+	r.launch(keeper)
+	if x := r.exit(keeper.Key); x.Cause != Cause_MEMORY || x.Code != 7 {
+		t.Errorf("%v", x)
+	}
+	never := r.script("sleep 0.3")
+	never.Watching = &Watching{EveryMs: -1}
+	r.launch(never)
+	if x := r.exit(never.Key); x.Usage.Samples != 0 {
+		t.Errorf("it was looked at: %v", x)
 	}
 }
 

@@ -43,6 +43,7 @@ type step struct {
 	timer   *time.Timer
 	ordered bool // the order was read from the journal, so it holds against the launch's time limit
 	usage   tally
+	sampled int64         // when usage was last looked at, or the step began, by the monotonic clock
 	over    chan struct{} // closed when the main process has ended
 }
 
@@ -76,7 +77,7 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 	defer s.endLaunch()
 
 	st := newStep(&Launching{Key: l.Key, Node: l.Node, Uid: l.Uid, Gid: l.Gid, Groups: l.Groups,
-		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn})
+		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn, Watching: l.Watching})
 	if s.cages != nil {
 		st.launching.Group = s.cages.Name(l.Key, l.Uid)
 	}

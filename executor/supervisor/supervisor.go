@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -273,7 +274,7 @@ func lockState(dir string, handed handover) (*os.File, error) {
 func (s *supervisor) housekeep() {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	sample := time.NewTicker(s.conf.SampleEvery)
+	sample := time.NewTicker(min(s.conf.SampleEvery, time.Second))
 	defer sample.Stop()
 	for {
 		select {
@@ -286,7 +287,7 @@ func (s *supervisor) housekeep() {
 				s.log.Warn("the journal stays long", "error", err)
 			}
 		case <-sample.C:
-			s.sampleAll()
+			s.sample(monoNow())
 		}
 	}
 }
@@ -324,12 +325,13 @@ func (s *supervisor) compactNow() error {
 	return err
 }
 
-// sampleAll looks at what every step uses now, and tells the watchers.
-func (s *supervisor) sampleAll() {
+// sample looks at what the steps use whose turn it is, tells the watchers, and ends those that have too much memory.
+func (s *supervisor) sample(now int64) {
 	s.mu.Lock()
 	steps := make([]*step, 0, len(s.live))
 	for _, st := range s.live {
-		if st.birth != nil && !st.ended() {
+		if st.birth != nil && !st.ended() && s.turn(st, now) {
+			st.sampled = now
 			steps = append(steps, st)
 		}
 	}
@@ -368,9 +370,15 @@ func (s *supervisor) sampleAll() {
 				}
 			}
 		}
+		if st.id.step != StepBatch { // its main process is the node's, and keeps the tasks
+			procs = slices.DeleteFunc(procs, func(p stat) bool { return p.pid == int(st.birth.Pid) })
+		}
 		s.mu.Lock()
 		u := st.usage.take(procs, readIO).CloneVT()
 		s.mu.Unlock()
+		if most := st.launching.GetWatching().GetMemoryBytes(); most > 0 && u.RssBytes > most {
+			s.tooBig(st, u.RssBytes, most)
+		}
 		if st.cage != nil {
 			if err := st.cage.Usage(u); err != nil {
 				continue
@@ -380,6 +388,21 @@ func (s *supervisor) sampleAll() {
 		s.publish(&Reply{Answer: &Reply_Sample{&Sample{Key: st.launching.Key, AtUnixNs: unixNow(), Usage: u}}})
 		s.mu.Unlock()
 	}
+}
+
+// turn says whether a step's usage is to be looked at now. The caller holds s.mu.
+func (s *supervisor) turn(st *step, now int64) bool {
+	every := int64(s.conf.SampleEvery)
+	switch ms := st.launching.Watching.GetEveryMs(); {
+	case ms < 0:
+		return false
+	case ms > 0:
+		every = ms * int64(time.Millisecond)
+	}
+	if st.sampled == 0 {
+		st.sampled = st.birth.StartedMonoNs
+	}
+	return now-st.sampled >= every-every/20 // a tick may come early
 }
 
 func (s *supervisor) addMain(pid int) {

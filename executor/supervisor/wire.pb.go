@@ -96,6 +96,7 @@ const (
 	Cause_REQUEUED    Cause = 4
 	Cause_NODE_FAILED Cause = 5 // the node was cut off for too long, or another node has the job now
 	Cause_DOWN        Cause = 6 // the supervisor was told to end everything
+	Cause_MEMORY      Cause = 7 // it was seen to have more memory than it may
 )
 
 // Enum value maps for Cause.
@@ -108,6 +109,7 @@ var (
 		4: "REQUEUED",
 		5: "NODE_FAILED",
 		6: "DOWN",
+		7: "MEMORY",
 	}
 	Cause_value = map[string]int32{
 		"NOBODY":      0,
@@ -117,6 +119,7 @@ var (
 		"REQUEUED":    4,
 		"NODE_FAILED": 5,
 		"DOWN":        6,
+		"MEMORY":      7,
 	}
 )
 
@@ -709,6 +712,7 @@ type Launch struct {
 	KillWaitMs    int64                  `protobuf:"varint,19,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`    // between SIGTERM and SIGKILL
 	Warn          *Warn                  `protobuf:"bytes,20,opt,name=warn,proto3" json:"warn,omitempty"`
 	PidVariable   string                 `protobuf:"bytes,21,opt,name=pid_variable,json=pidVariable,proto3" json:"pid_variable,omitempty"` // of the environment, put behind the others: the number of the process
+	Watching      *Watching              `protobuf:"bytes,22,opt,name=watching,proto3" json:"watching,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -892,6 +896,68 @@ func (x *Launch) GetPidVariable() string {
 	return ""
 }
 
+func (x *Launch) GetWatching() *Watching {
+	if x != nil {
+		return x.Watching
+	}
+	return nil
+}
+
+// Watching is how often a step's usage is looked at, and what comes of it.
+type Watching struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EveryMs       int64                  `protobuf:"varint,1,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`             // 0: as the supervisor likes; negative: never
+	MemoryBytes   uint64                 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // a step whose processes are seen to have more is ended; 0: none is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Watching) Reset() {
+	file_executor_supervisor_wire_proto_init()
+	*x = Watching{}
+	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Watching) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Watching) ProtoMessage() {}
+
+func (x *Watching) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
+	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Watching.ProtoReflect.Descriptor instead.
+func (*Watching) Descriptor() ([]byte, []int) {
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Watching) GetEveryMs() int64 {
+	if x != nil {
+		return x.EveryMs
+	}
+	return 0
+}
+
+func (x *Watching) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserNs        uint64                 `protobuf:"varint,1,opt,name=user_ns,json=userNs,proto3" json:"user_ns,omitempty"`
@@ -912,7 +978,7 @@ type Usage struct {
 func (x *Usage) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Usage{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +991,7 @@ func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1004,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{6}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Usage) GetUserNs() uint64 {
@@ -1032,7 +1098,7 @@ type Started struct {
 func (x *Started) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Started{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1111,7 @@ func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1124,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{7}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Started) GetKey() *Key {
@@ -1121,7 +1187,7 @@ type Exited struct {
 func (x *Exited) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Exited{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1200,7 @@ func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1213,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{8}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Exited) GetKey() *Key {
@@ -1274,7 +1340,7 @@ type Sample struct {
 func (x *Sample) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Sample{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1353,7 @@ func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1366,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{9}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Sample) GetKey() *Key {
@@ -1339,7 +1405,7 @@ type Running struct {
 func (x *Running) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Running{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1418,7 @@ func (*Running) ProtoMessage() {}
 
 func (x *Running) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1431,7 @@ func (x *Running) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Running.ProtoReflect.Descriptor instead.
 func (*Running) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{10}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Running) GetStarted() *Started {
@@ -1426,7 +1492,7 @@ type Request struct {
 func (x *Request) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Request{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1505,7 @@ func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1518,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{11}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Request) GetId() uint64 {
@@ -1640,7 +1706,7 @@ type Signal struct {
 func (x *Signal) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Signal{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1719,7 @@ func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1732,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{12}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Signal) GetJob() uint64 {
@@ -1730,7 +1796,7 @@ type Suspend struct {
 func (x *Suspend) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Suspend{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1809,7 @@ func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1822,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{13}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Suspend) GetJob() uint64 {
@@ -1795,7 +1861,7 @@ type Terminate struct {
 func (x *Terminate) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Terminate{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1874,7 @@ func (*Terminate) ProtoMessage() {}
 
 func (x *Terminate) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1887,7 @@ func (x *Terminate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminate.ProtoReflect.Descriptor instead.
 func (*Terminate) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{14}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Terminate) GetJob() uint64 {
@@ -1873,7 +1939,7 @@ type SetLimit struct {
 func (x *SetLimit) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = SetLimit{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1952,7 @@ func (*SetLimit) ProtoMessage() {}
 
 func (x *SetLimit) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +1965,7 @@ func (x *SetLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
 func (*SetLimit) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{15}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetLimit) GetJob() uint64 {
@@ -1939,7 +2005,7 @@ type List struct {
 func (x *List) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = List{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2018,7 @@ func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2031,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{16}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{17}
 }
 
 // Watch streams, first everything that runs and every exit not yet acknowledged, then a Caught, then what happens.
@@ -1978,7 +2044,7 @@ type Watch struct {
 func (x *Watch) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Watch{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2057,7 @@ func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2070,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{17}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{18}
 }
 
 type Acknowledge struct {
@@ -2017,7 +2083,7 @@ type Acknowledge struct {
 func (x *Acknowledge) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Acknowledge{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2096,7 @@ func (*Acknowledge) ProtoMessage() {}
 
 func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2109,7 @@ func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledge.ProtoReflect.Descriptor instead.
 func (*Acknowledge) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{18}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Acknowledge) GetKeys() []*Key {
@@ -2063,7 +2129,7 @@ type Upgrade struct {
 func (x *Upgrade) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Upgrade{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2142,7 @@ func (*Upgrade) ProtoMessage() {}
 
 func (x *Upgrade) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2155,7 @@ func (x *Upgrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
 func (*Upgrade) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{19}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Upgrade) GetPath() string {
@@ -2109,7 +2175,7 @@ type Stop struct {
 func (x *Stop) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Stop{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2188,7 @@ func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2201,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{20}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Stop) GetMode() StopMode {
@@ -2166,7 +2232,7 @@ type Reply struct {
 func (x *Reply) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Reply{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2245,7 @@ func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2258,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{21}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Reply) GetId() uint64 {
@@ -2337,7 +2403,7 @@ type Launched struct {
 func (x *Launched) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Launched{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2416,7 @@ func (*Launched) ProtoMessage() {}
 
 func (x *Launched) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2429,7 @@ func (x *Launched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launched.ProtoReflect.Descriptor instead.
 func (*Launched) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{22}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Launched) GetStarted() *Started {
@@ -2402,7 +2468,7 @@ type Listed struct {
 func (x *Listed) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Listed{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2481,7 @@ func (*Listed) ProtoMessage() {}
 
 func (x *Listed) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2494,7 @@ func (x *Listed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listed.ProtoReflect.Descriptor instead.
 func (*Listed) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{23}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Listed) GetRunning() []*Running {
@@ -2482,7 +2548,7 @@ type Caught struct {
 func (x *Caught) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Caught{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2561,7 @@ func (*Caught) ProtoMessage() {}
 
 func (x *Caught) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2574,7 @@ func (x *Caught) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caught.ProtoReflect.Descriptor instead.
 func (*Caught) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{24}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{25}
 }
 
 type Done struct {
@@ -2521,7 +2587,7 @@ type Done struct {
 func (x *Done) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Done{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2600,7 @@ func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2613,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{25}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Done) GetReached() uint32 {
@@ -2576,7 +2642,7 @@ type Record struct {
 func (x *Record) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Record{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2655,7 @@ func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2668,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{26}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Record) GetWhat() isRecord_What {
@@ -2718,7 +2784,7 @@ type Header struct {
 func (x *Header) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Header{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2797,7 @@ func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2810,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{27}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Header) GetBootId() string {
@@ -2773,6 +2839,7 @@ type Launching struct {
 	TimeLimitMs   int64                  `protobuf:"varint,8,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
 	KillWaitMs    int64                  `protobuf:"varint,9,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
 	Warn          *Warn                  `protobuf:"bytes,10,opt,name=warn,proto3" json:"warn,omitempty"`
+	Watching      *Watching              `protobuf:"bytes,11,opt,name=watching,proto3" json:"watching,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2780,7 +2847,7 @@ type Launching struct {
 func (x *Launching) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Launching{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +2860,7 @@ func (*Launching) ProtoMessage() {}
 
 func (x *Launching) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +2873,7 @@ func (x *Launching) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launching.ProtoReflect.Descriptor instead.
 func (*Launching) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{28}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Launching) GetKey() *Key {
@@ -2879,6 +2946,13 @@ func (x *Launching) GetWarn() *Warn {
 	return nil
 }
 
+func (x *Launching) GetWatching() *Watching {
+	if x != nil {
+		return x.Watching
+	}
+	return nil
+}
+
 type Birth struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -2895,7 +2969,7 @@ type Birth struct {
 func (x *Birth) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Birth{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +2982,7 @@ func (*Birth) ProtoMessage() {}
 
 func (x *Birth) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +2995,7 @@ func (x *Birth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Birth.ProtoReflect.Descriptor instead.
 func (*Birth) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{29}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Birth) GetKey() *Key {
@@ -2992,7 +3066,7 @@ type Deadline struct {
 func (x *Deadline) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Deadline{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3079,7 @@ func (*Deadline) ProtoMessage() {}
 
 func (x *Deadline) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3092,7 @@ func (x *Deadline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deadline.ProtoReflect.Descriptor instead.
 func (*Deadline) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{30}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Deadline) GetKey() *Key {
@@ -3096,7 +3170,7 @@ type Tombstone struct {
 func (x *Tombstone) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Tombstone{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3183,7 @@ func (*Tombstone) ProtoMessage() {}
 
 func (x *Tombstone) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3196,7 @@ func (x *Tombstone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
 func (*Tombstone) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{31}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Tombstone) GetKey() *Key {
@@ -3169,7 +3243,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04Warn\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
 	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +
-	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xbf\x05\n" +
+	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xf7\x05\n" +
 	"\x06Launch\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -3193,8 +3267,12 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\fkill_wait_ms\x18\x13 \x01(\x03R\n" +
 	"killWaitMs\x12*\n" +
 	"\x04warn\x18\x14 \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x12!\n" +
-	"\fpid_variable\x18\x15 \x01(\tR\vpidVariableB\x10\n" +
-	"\x0e_oom_score_adj\"\xe3\x02\n" +
+	"\fpid_variable\x18\x15 \x01(\tR\vpidVariable\x126\n" +
+	"\bwatching\x18\x16 \x01(\v2\x1a.stint.supervisor.WatchingR\bwatchingB\x10\n" +
+	"\x0e_oom_score_adj\"H\n" +
+	"\bWatching\x12\x19\n" +
+	"\bevery_ms\x18\x01 \x01(\x03R\aeveryMs\x12!\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\"\xe3\x02\n" +
 	"\x05Usage\x12\x17\n" +
 	"\auser_ns\x18\x01 \x01(\x04R\x06userNs\x12\x1b\n" +
 	"\tsystem_ns\x18\x02 \x01(\x04R\bsystemNs\x12$\n" +
@@ -3330,7 +3408,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04what\"9\n" +
 	"\x06Header\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\rR\x06format\"\xa2\x02\n" +
+	"\x06format\x18\x02 \x01(\rR\x06format\"\xda\x02\n" +
 	"\tLaunching\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
@@ -3343,7 +3421,8 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\fkill_wait_ms\x18\t \x01(\x03R\n" +
 	"killWaitMs\x12*\n" +
 	"\x04warn\x18\n" +
-	" \x01(\v2\x16.stint.supervisor.WarnR\x04warn\"\xe7\x01\n" +
+	" \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x126\n" +
+	"\bwatching\x18\v \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\"\xe7\x01\n" +
 	"\x05Birth\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x1f\n" +
@@ -3373,7 +3452,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\rALL_PROCESSES\x10\x00\x12\x0e\n" +
 	"\n" +
 	"STEPS_ONLY\x10\x01\x12\x0f\n" +
-	"\vBATCH_SHELL\x10\x02*j\n" +
+	"\vBATCH_SHELL\x10\x02*v\n" +
 	"\x05Cause\x12\n" +
 	"\n" +
 	"\x06NOBODY\x10\x00\x12\x0e\n" +
@@ -3383,7 +3462,9 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\tPREEMPTED\x10\x03\x12\f\n" +
 	"\bREQUEUED\x10\x04\x12\x0f\n" +
 	"\vNODE_FAILED\x10\x05\x12\b\n" +
-	"\x04DOWN\x10\x06*\xb0\x01\n" +
+	"\x04DOWN\x10\x06\x12\n" +
+	"\n" +
+	"\x06MEMORY\x10\a*\xb0\x01\n" +
 	"\aFailure\x12\x0e\n" +
 	"\n" +
 	"NO_FAILURE\x10\x00\x12\v\n" +
@@ -3429,7 +3510,7 @@ func file_executor_supervisor_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_supervisor_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_executor_supervisor_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_executor_supervisor_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_executor_supervisor_wire_proto_goTypes = []any{
 	(Which)(0),          // 0: stint.supervisor.Which
 	(Cause)(0),          // 1: stint.supervisor.Cause
@@ -3442,32 +3523,33 @@ var file_executor_supervisor_wire_proto_goTypes = []any{
 	(*Cage)(nil),        // 8: stint.supervisor.Cage
 	(*Warn)(nil),        // 9: stint.supervisor.Warn
 	(*Launch)(nil),      // 10: stint.supervisor.Launch
-	(*Usage)(nil),       // 11: stint.supervisor.Usage
-	(*Started)(nil),     // 12: stint.supervisor.Started
-	(*Exited)(nil),      // 13: stint.supervisor.Exited
-	(*Sample)(nil),      // 14: stint.supervisor.Sample
-	(*Running)(nil),     // 15: stint.supervisor.Running
-	(*Request)(nil),     // 16: stint.supervisor.Request
-	(*Signal)(nil),      // 17: stint.supervisor.Signal
-	(*Suspend)(nil),     // 18: stint.supervisor.Suspend
-	(*Terminate)(nil),   // 19: stint.supervisor.Terminate
-	(*SetLimit)(nil),    // 20: stint.supervisor.SetLimit
-	(*List)(nil),        // 21: stint.supervisor.List
-	(*Watch)(nil),       // 22: stint.supervisor.Watch
-	(*Acknowledge)(nil), // 23: stint.supervisor.Acknowledge
-	(*Upgrade)(nil),     // 24: stint.supervisor.Upgrade
-	(*Stop)(nil),        // 25: stint.supervisor.Stop
-	(*Reply)(nil),       // 26: stint.supervisor.Reply
-	(*Launched)(nil),    // 27: stint.supervisor.Launched
-	(*Listed)(nil),      // 28: stint.supervisor.Listed
-	(*Caught)(nil),      // 29: stint.supervisor.Caught
-	(*Done)(nil),        // 30: stint.supervisor.Done
-	(*Record)(nil),      // 31: stint.supervisor.Record
-	(*Header)(nil),      // 32: stint.supervisor.Header
-	(*Launching)(nil),   // 33: stint.supervisor.Launching
-	(*Birth)(nil),       // 34: stint.supervisor.Birth
-	(*Deadline)(nil),    // 35: stint.supervisor.Deadline
-	(*Tombstone)(nil),   // 36: stint.supervisor.Tombstone
+	(*Watching)(nil),    // 11: stint.supervisor.Watching
+	(*Usage)(nil),       // 12: stint.supervisor.Usage
+	(*Started)(nil),     // 13: stint.supervisor.Started
+	(*Exited)(nil),      // 14: stint.supervisor.Exited
+	(*Sample)(nil),      // 15: stint.supervisor.Sample
+	(*Running)(nil),     // 16: stint.supervisor.Running
+	(*Request)(nil),     // 17: stint.supervisor.Request
+	(*Signal)(nil),      // 18: stint.supervisor.Signal
+	(*Suspend)(nil),     // 19: stint.supervisor.Suspend
+	(*Terminate)(nil),   // 20: stint.supervisor.Terminate
+	(*SetLimit)(nil),    // 21: stint.supervisor.SetLimit
+	(*List)(nil),        // 22: stint.supervisor.List
+	(*Watch)(nil),       // 23: stint.supervisor.Watch
+	(*Acknowledge)(nil), // 24: stint.supervisor.Acknowledge
+	(*Upgrade)(nil),     // 25: stint.supervisor.Upgrade
+	(*Stop)(nil),        // 26: stint.supervisor.Stop
+	(*Reply)(nil),       // 27: stint.supervisor.Reply
+	(*Launched)(nil),    // 28: stint.supervisor.Launched
+	(*Listed)(nil),      // 29: stint.supervisor.Listed
+	(*Caught)(nil),      // 30: stint.supervisor.Caught
+	(*Done)(nil),        // 31: stint.supervisor.Done
+	(*Record)(nil),      // 32: stint.supervisor.Record
+	(*Header)(nil),      // 33: stint.supervisor.Header
+	(*Launching)(nil),   // 34: stint.supervisor.Launching
+	(*Birth)(nil),       // 35: stint.supervisor.Birth
+	(*Deadline)(nil),    // 36: stint.supervisor.Deadline
+	(*Tombstone)(nil),   // 37: stint.supervisor.Tombstone
 }
 var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	0,  // 0: stint.supervisor.Warn.which:type_name -> stint.supervisor.Which
@@ -3478,59 +3560,61 @@ var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	7,  // 5: stint.supervisor.Launch.stderr:type_name -> stint.supervisor.Stream
 	8,  // 6: stint.supervisor.Launch.cage:type_name -> stint.supervisor.Cage
 	9,  // 7: stint.supervisor.Launch.warn:type_name -> stint.supervisor.Warn
-	5,  // 8: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
-	5,  // 9: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
-	3,  // 10: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
-	1,  // 11: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
-	2,  // 12: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
-	11, // 13: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
-	5,  // 14: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
-	11, // 15: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
-	12, // 16: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
-	1,  // 17: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
-	10, // 18: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
-	17, // 19: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
-	18, // 20: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
-	19, // 21: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
-	20, // 22: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
-	21, // 23: stint.supervisor.Request.list:type_name -> stint.supervisor.List
-	22, // 24: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
-	23, // 25: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
-	24, // 26: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
-	25, // 27: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
-	0,  // 28: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
-	1,  // 29: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
-	5,  // 30: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
-	4,  // 31: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
-	27, // 32: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
-	28, // 33: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
-	12, // 34: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
-	13, // 35: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
-	14, // 36: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
-	29, // 37: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
-	30, // 38: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
-	12, // 39: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
-	2,  // 40: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
-	15, // 41: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
-	13, // 42: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
-	5,  // 43: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
-	32, // 44: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
-	33, // 45: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
-	34, // 46: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
-	35, // 47: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
-	13, // 48: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
-	36, // 49: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
-	5,  // 50: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
-	9,  // 51: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
-	5,  // 52: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
-	5,  // 53: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
-	1,  // 54: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
-	5,  // 55: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	11, // 8: stint.supervisor.Launch.watching:type_name -> stint.supervisor.Watching
+	5,  // 9: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
+	5,  // 10: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
+	3,  // 11: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
+	1,  // 12: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
+	2,  // 13: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
+	12, // 14: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
+	5,  // 15: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
+	12, // 16: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
+	13, // 17: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
+	1,  // 18: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
+	10, // 19: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
+	18, // 20: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
+	19, // 21: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
+	20, // 22: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
+	21, // 23: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
+	22, // 24: stint.supervisor.Request.list:type_name -> stint.supervisor.List
+	23, // 25: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
+	24, // 26: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
+	25, // 27: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
+	26, // 28: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
+	0,  // 29: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
+	1,  // 30: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
+	5,  // 31: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
+	4,  // 32: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
+	28, // 33: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
+	29, // 34: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
+	13, // 35: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
+	14, // 36: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
+	15, // 37: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
+	30, // 38: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
+	31, // 39: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
+	13, // 40: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
+	2,  // 41: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
+	16, // 42: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
+	14, // 43: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
+	5,  // 44: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
+	33, // 45: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
+	34, // 46: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
+	35, // 47: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
+	36, // 48: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
+	14, // 49: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
+	37, // 50: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
+	5,  // 51: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
+	9,  // 52: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
+	11, // 53: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
+	5,  // 54: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
+	5,  // 55: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
+	1,  // 56: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
+	5,  // 57: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 var file_executor_supervisor_wire_proto_once sync.Once
@@ -3543,7 +3627,7 @@ func file_executor_supervisor_wire_proto_build() {
 		return
 	}
 	file_executor_supervisor_wire_proto_msgTypes[5].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[11].OneofWrappers = []any{
+	file_executor_supervisor_wire_proto_msgTypes[12].OneofWrappers = []any{
 		(*Request_Launch)(nil),
 		(*Request_Signal)(nil),
 		(*Request_Suspend)(nil),
@@ -3555,10 +3639,10 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Request_Upgrade)(nil),
 		(*Request_Stop)(nil),
 	}
-	file_executor_supervisor_wire_proto_msgTypes[12].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[14].OneofWrappers = []any{}
+	file_executor_supervisor_wire_proto_msgTypes[13].OneofWrappers = []any{}
 	file_executor_supervisor_wire_proto_msgTypes[15].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[21].OneofWrappers = []any{
+	file_executor_supervisor_wire_proto_msgTypes[16].OneofWrappers = []any{}
+	file_executor_supervisor_wire_proto_msgTypes[22].OneofWrappers = []any{
 		(*Reply_Launched)(nil),
 		(*Reply_Listed)(nil),
 		(*Reply_Started)(nil),
@@ -3567,7 +3651,7 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Reply_Caught)(nil),
 		(*Reply_Done)(nil),
 	}
-	file_executor_supervisor_wire_proto_msgTypes[26].OneofWrappers = []any{
+	file_executor_supervisor_wire_proto_msgTypes[27].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Launching)(nil),
 		(*Record_Birth)(nil),
@@ -3581,7 +3665,7 @@ func file_executor_supervisor_wire_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_supervisor_wire_proto_rawDesc), len(file_executor_supervisor_wire_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

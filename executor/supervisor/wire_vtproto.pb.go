@@ -157,6 +157,7 @@ func (m *Launch) CloneVT() *Launch {
 	r.KillWaitMs = m.KillWaitMs
 	r.Warn = m.Warn.CloneVT()
 	r.PidVariable = m.PidVariable
+	r.Watching = m.Watching.CloneVT()
 	if rhs := m.Argv; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
 		for k, v := range rhs {
@@ -209,6 +210,24 @@ func (m *Launch) CloneVT() *Launch {
 }
 
 func (m *Launch) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Watching) CloneVT() *Watching {
+	if m == nil {
+		return (*Watching)(nil)
+	}
+	r := new(Watching)
+	r.EveryMs = m.EveryMs
+	r.MemoryBytes = m.MemoryBytes
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Watching) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
@@ -908,6 +927,7 @@ func (m *Launching) CloneVT() *Launching {
 	r.TimeLimitMs = m.TimeLimitMs
 	r.KillWaitMs = m.KillWaitMs
 	r.Warn = m.Warn.CloneVT()
+	r.Watching = m.Watching.CloneVT()
 	if rhs := m.Groups; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1260,11 +1280,36 @@ func (this *Launch) EqualVT(that *Launch) bool {
 	if this.PidVariable != that.PidVariable {
 		return false
 	}
+	if !this.Watching.EqualVT(that.Watching) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
 func (this *Launch) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*Launch)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *Watching) EqualVT(that *Watching) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if this.EveryMs != that.EveryMs {
+		return false
+	}
+	if this.MemoryBytes != that.MemoryBytes {
+		return false
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *Watching) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*Watching)
 	if !ok {
 		return false
 	}
@@ -2562,6 +2607,9 @@ func (this *Launching) EqualVT(that *Launching) bool {
 	if !this.Warn.EqualVT(that.Warn) {
 		return false
 	}
+	if !this.Watching.EqualVT(that.Watching) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -3020,6 +3068,18 @@ func (m *Launch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Watching != nil {
+		size, err := m.Watching.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb2
+	}
 	if len(m.PidVariable) > 0 {
 		i -= len(m.PidVariable)
 		copy(dAtA[i:], m.PidVariable)
@@ -3204,6 +3264,49 @@ func (m *Launch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Watching) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Watching) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Watching) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.MemoryBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MemoryBytes))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.EveryMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EveryMs))
+		i--
+		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
 }
@@ -4932,6 +5035,16 @@ func (m *Launching) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Watching != nil {
+		size, err := m.Watching.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x5a
+	}
 	if m.Warn != nil {
 		size, err := m.Warn.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -5449,6 +5562,26 @@ func (m *Launch) SizeVT() (n int) {
 	l = len(m.PidVariable)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Watching != nil {
+		l = m.Watching.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Watching) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.EveryMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.EveryMs))
+	}
+	if m.MemoryBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MemoryBytes))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6265,6 +6398,10 @@ func (m *Launching) SizeVT() (n int) {
 	}
 	if m.Warn != nil {
 		l = m.Warn.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Watching != nil {
+		l = m.Watching.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -7820,6 +7957,131 @@ func (m *Launch) UnmarshalVT(dAtA []byte) error {
 			}
 			m.PidVariable = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 22:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Watching", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Watching == nil {
+				m.Watching = &Watching{}
+			}
+			if err := m.Watching.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *Watching) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: Watching: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: Watching: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EveryMs", wireType)
+			}
+			m.EveryMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.EveryMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MemoryBytes", wireType)
+			}
+			m.MemoryBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MemoryBytes |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -12047,6 +12309,42 @@ func (m *Launching) UnmarshalVT(dAtA []byte) error {
 				m.Warn = &Warn{}
 			}
 			if err := m.Warn.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 11:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Watching", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Watching == nil {
+				m.Watching = &Watching{}
+			}
+			if err := m.Watching.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex

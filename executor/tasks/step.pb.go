@@ -552,6 +552,7 @@ type Want struct {
 	StdOut        string                 `protobuf:"bytes,28,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
 	StdErr        string                 `protobuf:"bytes,29,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
 	SpreadGiven   bool                   `protobuf:"varint,30,opt,name=spread_given,json=spreadGiven,proto3" json:"spread_given,omitempty"` // spread was asked for
+	SubmitLine    string                 `protobuf:"bytes,31,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -796,6 +797,13 @@ func (x *Want) GetSpreadGiven() bool {
 		return x.SpreadGiven
 	}
 	return false
+}
+
+func (x *Want) GetSubmitLine() string {
+	if x != nil {
+		return x.SubmitLine
+	}
+	return ""
 }
 
 // Launcher is where srun listens and what proves that one may speak to it.
@@ -2085,7 +2093,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\tleast_seq\x18\x04 \x01(\x04R\bleastSeq\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\rR\x06waitMs\x12%\n" +
 	"\x04want\x18\x06 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
-	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\x82\a\n" +
+	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xa3\a\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1b\n" +
@@ -2120,7 +2128,9 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x06std_in\x18\x1b \x01(\tR\x05stdIn\x12\x17\n" +
 	"\astd_out\x18\x1c \x01(\tR\x06stdOut\x12\x17\n" +
 	"\astd_err\x18\x1d \x01(\tR\x06stdErr\x12!\n" +
-	"\fspread_given\x18\x1e \x01(\bR\vspreadGiven\"\x8c\x01\n" +
+	"\fspread_given\x18\x1e \x01(\bR\vspreadGiven\x12\x1f\n" +
+	"\vsubmit_line\x18\x1f \x01(\tR\n" +
+	"submitLine\"\x8c\x01\n" +
 	"\bLauncher\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x14\n" +

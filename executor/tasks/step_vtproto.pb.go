@@ -166,6 +166,7 @@ func (m *Want) CloneVT() *Want {
 	r.StdOut = m.StdOut
 	r.StdErr = m.StdErr
 	r.SpreadGiven = m.SpreadGiven
+	r.SubmitLine = m.SubmitLine
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
@@ -1042,6 +1043,9 @@ func (this *Want) EqualVT(that *Want) bool {
 		return false
 	}
 	if this.SpreadGiven != that.SpreadGiven {
+		return false
+	}
+	if this.SubmitLine != that.SubmitLine {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2070,6 +2074,15 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.SubmitLine) > 0 {
+		i -= len(m.SubmitLine)
+		copy(dAtA[i:], m.SubmitLine)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.SubmitLine)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xfa
 	}
 	if m.SpreadGiven {
 		i--
@@ -3795,6 +3808,10 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if m.SpreadGiven {
 		n += 3
+	}
+	l = len(m.SubmitLine)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5729,6 +5746,38 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.SpreadGiven = bool(v != 0)
+		case 31:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SubmitLine", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.SubmitLine = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -842,6 +842,8 @@ type StepRow struct {
 	ChangedSeq    uint64                 `protobuf:"varint,32,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`
 	SubmitLine    string                 `protobuf:"bytes,33,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
 	NotLaunched   bool                   `protobuf:"varint,34,opt,name=not_launched,json=notLaunched,proto3" json:"not_launched,omitempty"` // it never started on some node
+	WasCancelled  bool                   `protobuf:"varint,36,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
+	CancelledBy   uint32                 `protobuf:"varint,37,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // uid, with was_cancelled
 	Layout        string                 `protobuf:"bytes,35,opt,name=layout,proto3" json:"layout,omitempty"`                               // how its tasks are dealt out; empty: Block
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1115,6 +1117,20 @@ func (x *StepRow) GetNotLaunched() bool {
 		return x.NotLaunched
 	}
 	return false
+}
+
+func (x *StepRow) GetWasCancelled() bool {
+	if x != nil {
+		return x.WasCancelled
+	}
+	return false
+}
+
+func (x *StepRow) GetCancelledBy() uint32 {
+	if x != nil {
+		return x.CancelledBy
+	}
+	return 0
 }
 
 func (x *StepRow) GetLayout() string {
@@ -2971,7 +2987,7 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\tGresCount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\x9e\t\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xe6\t\n" +
 	"\aStepRow\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12,\n" +
@@ -3015,7 +3031,9 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"changedSeq\x12\x1f\n" +
 	"\vsubmit_line\x18! \x01(\tR\n" +
 	"submitLine\x12!\n" +
-	"\fnot_launched\x18\" \x01(\bR\vnotLaunched\x12\x16\n" +
+	"\fnot_launched\x18\" \x01(\bR\vnotLaunched\x12#\n" +
+	"\rwas_cancelled\x18$ \x01(\bR\fwasCancelled\x12!\n" +
+	"\fcancelled_by\x18% \x01(\rR\vcancelledBy\x12\x16\n" +
 	"\x06layout\x18# \x01(\tR\x06layout\"D\n" +
 	"\x04Peak\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x04R\x05value\x12\x12\n" +

@@ -198,6 +198,8 @@ func (m *StepRow) CloneVT() *StepRow {
 	r.ChangedSeq = m.ChangedSeq
 	r.SubmitLine = m.SubmitLine
 	r.NotLaunched = m.NotLaunched
+	r.WasCancelled = m.WasCancelled
+	r.CancelledBy = m.CancelledBy
 	r.Layout = m.Layout
 	if rhs := m.ByNode; rhs != nil {
 		tmpContainer := make([]*StepNode, len(rhs))
@@ -1214,6 +1216,12 @@ func (this *StepRow) EqualVT(that *StepRow) bool {
 		return false
 	}
 	if this.Layout != that.Layout {
+		return false
+	}
+	if this.WasCancelled != that.WasCancelled {
+		return false
+	}
+	if this.CancelledBy != that.CancelledBy {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2992,6 +3000,25 @@ func (m *StepRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.CancelledBy != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CancelledBy))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa8
+	}
+	if m.WasCancelled {
+		i--
+		if m.WasCancelled {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa0
 	}
 	if len(m.Layout) > 0 {
 		i -= len(m.Layout)
@@ -5366,6 +5393,12 @@ func (m *StepRow) SizeVT() (n int) {
 	l = len(m.Layout)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.WasCancelled {
+		n += 3
+	}
+	if m.CancelledBy != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.CancelledBy))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -9142,6 +9175,45 @@ func (m *StepRow) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Layout = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 36:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WasCancelled", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.WasCancelled = bool(v != 0)
+		case 37:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field CancelledBy", wireType)
+			}
+			m.CancelledBy = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.CancelledBy |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

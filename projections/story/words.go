@@ -100,6 +100,8 @@ func causeText(c events.EndCause) string {
 		return "out of memory"
 	case events.EndCause_LIMIT_PASSED:
 		return "the node ended it at its time limit"
+	case events.EndCause_MEMORY_PASSED:
+		return "the node ended it, since it used more memory than it has"
 	case events.EndCause_STATUS_UNSEEN:
 		return "nobody saw how it ended"
 	case events.EndCause_NODE_WAS_LOST:

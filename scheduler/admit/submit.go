@@ -2,7 +2,6 @@ package admit
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"stint/events"
@@ -499,36 +498,11 @@ func (d *Desk) licenses(s *events.JobSpec) *refusal {
 
 // sampling refuses sampling so rare that the site could not hold a job to its memory by it (JobAcctGatherParams=OverMemoryKill).
 func (d *Desk) sampling(s *events.JobSpec) *refusal {
-	if s.AcctgFreq == "" {
-		return nil
-	}
-	every, enforced := 30, false
-	for _, set := range d.r.Config().GetSettings() {
-		switch strings.ToLower(set.GetKey()) {
-		case "jobacctgatherfrequency":
-			every = taskSeconds(set.GetValue(), every)
-		case "jobacctgatherparams":
-			enforced = strings.Contains(strings.ToLower(set.GetValue()), "overmemorykill")
-		}
-	}
-	if asked := taskSeconds(s.AcctgFreq, every); enforced && (asked == 0 || asked > every) {
+	every, _ := events.Sampling(d.r.Config(), "")
+	if asked, kills := events.Sampling(d.r.Config(), s.AcctgFreq); kills && every > 0 && (asked == 0 || asked > every) {
 		return refuse(events.Code_POLICY, "usage has to be sampled every %d seconds at least, since jobs are held to their memory by it (OverMemoryKill)", every)
 	}
 	return nil
-}
-
-// taskSeconds is the number of seconds between samples of tasks in `N` or `task=N,…`.
-func taskSeconds(text string, otherwise int) int {
-	for term := range strings.SplitSeq(text, ",") {
-		kind, value, named := strings.Cut(term, "=")
-		if !named {
-			kind, value = "task", term
-		}
-		if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && strings.EqualFold(strings.TrimSpace(kind), "task") {
-			return n
-		}
-	}
-	return otherwise
 }
 
 func first(a, b uint64) uint64 {

@@ -324,6 +324,8 @@ func (a Account) state() string {
 	switch {
 	case a.Step != nil && j.GetResized() && a.Step.GetEndUs() == j.GetEndUs():
 		return "RESIZING" // it goes on in the next row of its job
+	case a.Step != nil && a.Step.GetWasCancelled() && a.Step.GetState() == events.JobState_CANCELLED:
+		return fmt.Sprintf("CANCELLED by %d", a.Step.GetCancelledBy())
 	case a.Step != nil:
 		return a.Step.GetState().Word()
 	}
