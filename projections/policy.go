@@ -245,6 +245,23 @@ func (p *Policy) walk(id uint32, f func(*Association) bool) bool {
 	return true
 }
 
+// Nested numbers the tree as nested sets, as slurmdbd does: of each association, by id, a number on the way in and one on the way out.
+func (p *Policy) Nested() map[uint32][2]int {
+	out, n := map[uint32][2]int{}, 0
+	var walk func(id uint32)
+	walk = func(id uint32) {
+		n++
+		in := n
+		for _, below := range slices.Backward(p.Below(id)) {
+			walk(below)
+		}
+		n++
+		out[id] = [2]int{in, n}
+	}
+	p.EachCluster(func(c *ClusterName) bool { walk(c.Root); return true })
+	return out
+}
+
 // Deleted are those that were removed, as far as they are remembered.
 func (p *Policy) Deleted() *Removed { return &p.gone }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
@@ -64,40 +65,44 @@ func sacctmgr(args []string, w *World) int {
 			code = w.complain("sacctmgr", err)
 			continue
 		}
-		code = m.run(again.Words)
+		code = max(code, m.run(again.Words)) // one that failed is told of at the end
 	}
 	return code
 }
 
 // managerVerbs are the commands, with how many letters are enough.
 var managerVerbs = []struct {
-	word  string
-	least int
-	run   func(*manager, []string) int
+	word    string
+	least   int
+	run     func(*manager, []string) int
+	changes bool
 }{
-	{"add", 3, (*manager).add}, {"create", 3, (*manager).add},
-	{"archive", 3, (*manager).archive},
-	{"associations", 3, nil},
-	{"clear", 3, (*manager).clear},
-	{"delete", 3, (*manager).delete}, {"remove", 3, (*manager).delete},
-	{"dump", 3, (*manager).dump},
-	{"exit", 4, (*manager).leave}, {"quit", 4, (*manager).leave},
-	{"help", 3, (*manager).help},
-	{"list", 3, (*manager).show}, {"show", 3, (*manager).show},
-	{"load", 3, (*manager).load},
-	{"modify", 3, (*manager).modify}, {"update", 3, (*manager).modify},
-	{"ping", 3, (*manager).ping},
-	{"reconfigure", 3, (*manager).reconfigure},
-	{"shutdown", 3, (*manager).shutdown},
-	{"verbose", 4, (*manager).loud},
-	{"version", 4, (*manager).version},
-	{"readonly", 4, (*manager).readonly},
-	{"quiet", 4, (*manager).hush},
+	{"add", 3, (*manager).add, true}, {"create", 3, (*manager).add, true},
+	{"archive", 3, (*manager).archive, false},
+	{"associations", 3, nil, false},
+	{"clear", 3, (*manager).clear, true},
+	{"delete", 3, (*manager).delete, true}, {"remove", 3, (*manager).delete, true},
+	{"dump", 3, (*manager).dump, false},
+	{"exit", 4, (*manager).leave, false}, {"quit", 4, (*manager).leave, false},
+	{"help", 3, (*manager).help, false},
+	{"list", 3, (*manager).show, false}, {"show", 3, (*manager).show, false},
+	{"load", 3, (*manager).load, true},
+	{"modify", 3, (*manager).modify, true}, {"update", 3, (*manager).modify, true},
+	{"ping", 3, (*manager).ping, false},
+	{"reconfigure", 3, (*manager).reconfigure, false},
+	{"shutdown", 3, (*manager).shutdown, false},
+	{"verbose", 4, (*manager).loud, false},
+	{"version", 4, (*manager).version, false},
+	{"readonly", 4, (*manager).readonly, false},
+	{"quiet", 4, (*manager).hush, false},
 }
 
 func (m *manager) run(words []string) int {
 	for _, v := range managerVerbs {
 		if slurm.Keyed(words[0], v.word, v.least) && v.run != nil {
+			if m.s.ReadOnly && v.changes {
+				return m.fail("Can't run this command in readonly mode: leave --readonly out to %s anything", v.word)
+			}
 			code := v.run(m, words[1:])
 			m.flush()
 			return code
@@ -125,9 +130,7 @@ func (m *manager) fail(text string, args ...any) int {
 }
 
 func (m *manager) printf(text string, args ...any) {
-	if !m.s.Quiet {
-		fmt.Fprintf(&m.out, text, args...)
-	}
+	fmt.Fprintf(&m.out, text, args...)
 }
 
 func (m *manager) leave([]string) int    { m.quit = true; return 0 }
@@ -214,9 +217,6 @@ func (m *manager) coordinates() bool {
 // commit asks whether acts are to be done, and has them done. Its exit code is 0 when they are, or when the answer was no.
 func (m *manager) commit(acts []*events.PolicyAct) int {
 	m.flush()
-	if m.s.ReadOnly {
-		return m.fail("nothing is changed with --readonly")
-	}
 	if !m.s.Immediate && !m.agreed() {
 		return 0
 	}
@@ -226,23 +226,30 @@ func (m *manager) commit(acts []*events.PolicyAct) int {
 	return 0
 }
 
-// agreed asks.
+// agreed asks. Whoever says anything but yes, or nothing in time, does not.
 func (m *manager) agreed() bool {
 	fmt.Fprint(m.w.Stdout, "Would you like to commit changes? (You have 30 seconds to decide)\n(N/y): ")
-	for {
-		line, err := m.in.ReadString('\n')
-		answer := strings.ToLower(strings.TrimSpace(line))
-		fmt.Fprintln(m.w.Stdout)
-		switch {
-		case answer == "y" || answer == "yes":
-			return true
-		case answer == "n" || answer == "no" || err != nil:
-			fmt.Fprintln(m.w.Stdout, " Changes Discarded")
-			return false
-		}
-		fmt.Fprint(m.w.Stdout, "Y or N please\n(N/y): ")
+	said := make(chan string, 1)
+	go func() {
+		line, _ := m.in.ReadString('\n')
+		said <- line
+	}()
+	answer := ""
+	select {
+	case answer = <-said:
+	case <-time.After(decideFor):
+		m.quit = true // what is typed later is not for another command
 	}
+	fmt.Fprintln(m.w.Stdout)
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return true
+	}
+	fmt.Fprintln(m.w.Stdout, " Changes Discarded")
+	return false
 }
+
+// decideFor is how long sacctmgr waits for an answer.
+const decideFor = 30 * time.Second
 
 // policyBytes is how many bytes of acts go into one request.
 const policyBytes = 150 << 10

@@ -298,7 +298,7 @@ func (m *manager) addQos(o *order) int {
 	for _, n := range fresh {
 		m.printf("  %s\n", n)
 	}
-	descr := fresh[0]
+	descr := fresh[len(fresh)-1] // as sacctmgr has it
 	if o.set.assoc.Description != nil {
 		descr = o.set.assoc.GetDescription()
 	}

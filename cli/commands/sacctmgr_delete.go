@@ -101,7 +101,15 @@ func (m *manager) deleteUsers(q *query) int {
 			return m.nothing()
 		}
 		m.printf(" Deleting user associations...\n%s", lines.String())
-		return m.commit([]*events.PolicyAct{{Deed: deedDelete, Kind: events.PolicyKind_POLICY_ASSOCIATION, Associations: ids}})
+		acts := []*events.PolicyAct{{Deed: deedDelete, Kind: events.PolicyKind_POLICY_ASSOCIATION, Associations: ids}}
+		if bare := m.bare(ids); len(bare) > 0 {
+			m.printf(" Deleting users (No Associations)...\n")
+			for _, n := range bare {
+				m.printf("  %s\n", n)
+			}
+			acts = append(acts, policyAct(deedDelete, events.PolicyKind_POLICY_USER, bare, nil))
+		}
+		return m.commit(acts)
 	}
 	var found []string
 	for _, u := range m.raw.Users {
@@ -118,6 +126,23 @@ func (m *manager) deleteUsers(q *query) int {
 		m.printf("  %s\n", n)
 	}
 	return m.commit([]*events.PolicyAct{policyAct(deedDelete, events.PolicyKind_POLICY_USER, found, nil)})
+}
+
+// bare are the users who have no association without these, in alphabetical order. Slurm removes them too.
+func (m *manager) bare(gone []uint32) (users []string) {
+	for _, id := range gone {
+		name := m.p.AssociationID(id).GetUser()
+		left := name == projections.RootUser
+		m.p.Held(name, func(a *projections.Association) bool {
+			left = left || !slices.Contains(gone, a.Id)
+			return !left
+		})
+		if !left && !slices.Contains(users, name) {
+			users = append(users, name)
+		}
+	}
+	slices.Sort(users)
+	return users
 }
 
 func (m *manager) deleteQos(q *query) int {
@@ -189,13 +214,14 @@ func (m *manager) deleteCoordinators(q *query) int {
 	} else {
 		m.printf(" Removing all users from Accounts\n")
 	}
-	if len(q.accounts) > 0 {
-		m.printf(" From Account(s)\n")
-		for _, n := range q.accounts {
-			m.printf("  %s\n", n)
-		}
-	} else {
+	switch {
+	case len(q.accounts) == 0:
 		m.printf(" From all accounts\n")
+	case len(users) > 0:
+		m.printf(" From Account(s)\n")
+	}
+	for _, n := range q.accounts {
+		m.printf("  %s\n", n)
 	}
 	var lines strings.Builder
 	var acts []*events.PolicyAct
@@ -215,7 +241,8 @@ func (m *manager) deleteCoordinators(q *query) int {
 		}
 	}
 	if len(acts) == 0 {
-		return m.nothing()
+		m.printf(" Nothing removed\n")
+		return 1
 	}
 	m.printf(" Removed Coordinators (sub accounts not listed)...\n%s", lines.String())
 	return m.commit(acts)

@@ -3,6 +3,7 @@ package commands
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"stint/cli/slurm"
@@ -69,7 +70,7 @@ func (m *manager) setting(to *settings, kind string, t slurm.Term) (known bool, 
 		}
 		to.assoc.Qos, to.any = l, true
 		return true, "", err
-	case !isQos && key("comment", 3):
+	case !isQos && key("comment", 3) && m.w.Release() >= 2302:
 		v := t.Value
 		to.assoc.Comment, to.any = &v, true
 		return true, "", nil
@@ -165,7 +166,13 @@ func (m *manager) shown(set *events.PolicySettings, qos bool) {
 	if qos {
 		width = 24
 	}
-	line := func(label, value string) { m.printf("  %-*s = %s\n", width, label, value) }
+	line := func(label, value string) {
+		if len(label) > width {
+			m.printf("  %s= %s\n", label, value)
+			return
+		}
+		m.printf("  %-*s = %s\n", width, label, value)
+	}
 	if qos && set.Flags != nil {
 		line("Flags", listText(set.Flags))
 	}
@@ -182,7 +189,7 @@ func (m *manager) shown(set *events.PolicySettings, qos bool) {
 			done[s.Limit] = true
 			value := "NONE"
 			if !c.Clear {
-				value = format.LimitText(c.Limit, &events.LimitValue{Value: c.Value, Tres: c.Tres}, "")
+				value = setText(c)
 			}
 			if s.Limit == events.Limit_PRIORITY_VALUE && qos && set.Preempt != nil {
 				line("Preempt", listText(set.Preempt))
@@ -205,6 +212,17 @@ func (m *manager) shown(set *events.PolicySettings, qos bool) {
 	if qos && set.PreemptMode != nil {
 		line("PreemptMode", set.GetPreemptMode())
 	}
+}
+
+// setText is what a limit is set to, as it is shown when it is.
+func setText(c *events.LimitChange) string {
+	switch c.Limit {
+	case events.Limit_GRACE_TIME:
+		return strconv.FormatUint(c.Value, 10)
+	case events.Limit_USAGE_FACTOR, events.Limit_USAGE_THRESHOLD, events.Limit_LIMIT_FACTOR:
+		return fmt.Sprintf("%.4f", float64(c.Value)/1e6)
+	}
+	return format.LimitText(c.Limit, &events.LimitValue{Value: c.Value, Tres: c.Tres}, "")
 }
 
 func listText(l *events.ListChange) string {

@@ -19,6 +19,9 @@ type query struct {
 	wckeys, defaults, levels, ids, organizations, descriptions []string
 	withAssoc, withCoord, deleted, tree, sub, onlyDefaults     bool
 	withoutParentInfo, withoutParentLimits, raw                bool
+	types, defaultQos, nodes, states, kinds                    []string
+	start, end                                                 string
+	all                                                        bool // of all time
 }
 
 // conditionKeys are what rows can be chosen by, with how many letters are enough.
@@ -33,6 +36,7 @@ var conditionKeys = []struct {
 	{"associations", 3, func(q *query) *[]string { return &q.ids }},
 	{"clusters", 1, func(q *query) *[]string { return &q.clusters }},
 	{"defaultaccounts", 8, func(q *query) *[]string { return &q.defaults }},
+	{"defaultqos", 8, func(q *query) *[]string { return &q.defaultQos }},
 	{"descriptions", 3, func(q *query) *[]string { return &q.descriptions }},
 	{"ids", 1, func(q *query) *[]string { return &q.ids }},
 	{"names", 1, func(q *query) *[]string { return &q.names }},
@@ -91,10 +95,16 @@ func readQuery(words []string, entity string) (*query, error) {
 		case t.Set:
 			return nil, fmt.Errorf("show changes nothing: `set` belongs to modify")
 		case t.Key == "" && q.flag(t.Value):
+		case t.Key == "" && entity == "event" && (slurm.Keyed(t.Value, "all_clusters", 5) || slurm.Keyed(t.Value, "all_time", 5)):
+			q.all = q.all || slurm.Keyed(t.Value, "all_time", 5)
 		case t.Key == "":
 			q.names = append(q.names, slurm.SplitNames(t.Value, entity == "cluster")...)
 		case slurm.Keyed(t.Key, "format", 1):
 			q.format = strings.Trim(q.format+","+t.Value, ",")
+		case (entity == "event" || entity == "transaction") && q.ofTime(t), entity == "tres" && slurm.Keyed(t.Key, "type", 1):
+			if entity == "tres" {
+				q.types = append(q.types, slurm.SplitNames(t.Value, false)...)
+			}
 		case q.condition(t):
 		default:
 			return nil, fmt.Errorf("Unknown condition: %s=%s", t.Key, t.Value)
@@ -175,6 +185,9 @@ func (m *manager) associations(q *query) []*projections.Association {
 		if len(q.qos) > 0 && !slices.ContainsFunc(m.p.AllowedQos(a), func(n string) bool { return slices.Contains(q.qos, n) }) {
 			return false
 		}
+		if len(q.defaultQos) > 0 && !slices.Contains(q.defaultQos, a.DefaultQos) {
+			return false
+		}
 		return !q.onlyDefaults || a.User != "" && m.p.Default(a.User, a.Cluster).GetAccount() == a.Account
 	}
 	m.p.EachAssociation(func(a *projections.Association) bool {
@@ -207,6 +220,10 @@ func (m *manager) showAssociations(q *query) int {
 			}
 		}
 	}
+	var nested map[uint32][2]int
+	if slices.ContainsFunc(cols, func(c format.ManagerColumn) bool { return c.Head == "LFT" || c.Head == "RGT" }) {
+		nested = m.p.Nested()
+	}
 	row := func(i int) format.ManagerRow {
 		indent := 0
 		if q.tree {
@@ -216,6 +233,9 @@ func (m *manager) showAssociations(q *query) int {
 			return format.AssocRow(m.p, alone(list[i]), indent)
 		}
 		r := format.AssocRow(m.p, list[i], indent)
+		if nested != nil {
+			r = nestedRow(r, nested[list[i].Id])
+		}
 		if !q.withoutParentInfo {
 			return r
 		}
@@ -231,6 +251,19 @@ func (m *manager) showAssociations(q *query) int {
 	}
 	m.print(cols, len(list), row)
 	return 0
+}
+
+// nestedRow adds an association's place in the tree as nested sets.
+func nestedRow(r format.ManagerRow, at [2]int) format.ManagerRow {
+	return func(f *format.ManagerField) string {
+		switch f.Head {
+		case "LFT":
+			return strconv.Itoa(at[0])
+		case "RGT":
+			return strconv.Itoa(at[1])
+		}
+		return r(f)
+	}
 }
 
 // alone is an association with what it sets itself, and nothing inherited.
@@ -422,7 +455,7 @@ func (m *manager) showTres(q *query) int {
 	}
 	var rows []format.ManagerRow
 	for _, t := range format.TresIDs(m.cfg) {
-		if in(q.ids, strconv.Itoa(t.ID)) && in(q.names, t.Name) {
+		if in(q.ids, strconv.Itoa(t.ID)) && in(q.names, t.Name) && in(q.types, t.Type) {
 			rows = append(rows, simple("Type", t.Type, "Name", t.Name, "ID", strconv.Itoa(t.ID)))
 		}
 	}
@@ -462,41 +495,18 @@ func (m *manager) showTransactions(q *query) int {
 	if !ok {
 		return 1
 	}
+	from, to, err := q.window(m.w)
+	if err != nil {
+		return m.fail("%s", err)
+	}
 	var rows []format.ManagerRow
 	for _, t := range m.raw.Transactions {
+		if t.AtUs < from || to != 0 && t.AtUs >= to {
+			continue
+		}
 		if in(slices.Concat(q.users, q.names), t.Actor) && (len(q.accounts) == 0 || slices.ContainsFunc(q.accounts, func(a string) bool { return strings.Contains(t.Where+t.Info, a) })) {
 			rows = append(rows, simple("Time", m.w.clock().Time(t.AtUs, "Unknown"), "Action", t.Action, "Actor", t.Actor, "Where", t.Where, "Info", t.Info))
 		}
-	}
-	m.print(cols, len(rows), func(i int) format.ManagerRow { return rows[i] })
-	return 0
-}
-
-// showEvents shows the nodes that are not in service now.
-func (m *manager) showEvents(q *query) int {
-	cols, ok := m.columns(q, format.ManagerEvents)
-	if !ok {
-		return 1
-	}
-	a, err := m.w.ask("sacctmgr", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
-	if err != nil {
-		return m.fail("%s", why(err))
-	}
-	rows := []format.ManagerRow{simple("Cluster", m.cfg.GetCluster(), "TimeStart", m.w.clock().Time(m.began(), "Unknown"), "TimeEnd", "Unknown", "Reason", "Cluster Registered TRES")}
-	for _, n := range a.GetNodes().GetNodes() {
-		state := ""
-		switch {
-		case n.GetDown() || n.GetLost():
-			state = "DOWN"
-		case n.GetDrain():
-			state = "DRAIN"
-		case n.GetFail():
-			state = "FAIL"
-		default:
-			continue
-		}
-		rows = append(rows, simple("Cluster", m.cfg.GetCluster(), "NodeName", n.GetName(), "TimeStart", m.w.clock().Time(n.GetReasonUs(), "Unknown"), "TimeEnd", "Unknown",
-			"State", state, "Reason", n.GetReason(), "User", fmt.Sprintf("%s(%d)", cmp.Or(m.w.Users.Name(n.GetReasonUid()), "root"), n.GetReasonUid())))
 	}
 	m.print(cols, len(rows), func(i int) format.ManagerRow { return rows[i] })
 	return 0

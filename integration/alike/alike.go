@@ -47,6 +47,7 @@ var masks = []struct {
 	{regexp.MustCompile(`^(FirstJobId|NEXT_JOB_ID) +=.*`), "$1=@ID"},        // of the comparison's own making
 	{regexp.MustCompile(`^SchedulerType +=.*`), "SchedulerType=@SCHEDULER"}, // so is this
 	{regexp.MustCompile(`^(PluginDir|Slurmctld\w+File|Slurmd\w+File|SlurmdSpoolDir|StateSaveLocation|SLURM_CONF) +=.*`), "$1=@PATH"},
+	{regexp.MustCompile(`exceeded memory limit \(\d+ >`), "exceeded memory limit (@BYTES >"},
 	{regexp.MustCompile(`^(\d+: )?SLURM_CONF=.*`), "${1}SLURM_CONF=@PATH"}, // of tasks with srun -l too
 	{regexp.MustCompile(`^(\d+: )?SLURM_TASK_PID=\d+$`), "${1}SLURM_TASK_PID=@PID"},
 	{regexp.MustCompile(`^(\d+: )?(SLURM_SRUN_COMM|SLURM_STEP_LAUNCHER)_PORT=\d+$`), "$1${2}_PORT=@PORT"},

@@ -147,3 +147,32 @@ if [ "$SCENE" = s40_life ]; then
     real_sub "$@"
   }
 fi
+
+# The recorded accounts tell of what had been done to nodes in the scenario before.
+if [ "$SCENE" = s50_admin ]; then
+  eval "managed_$(declare -f G)"
+  G() {
+    if [ "$GROUP/$1" = sacctmgr/show_events ] && wanted; then
+      while read -r nodes state reason; do
+        command scontrol update nodename="$nodes" state="$state" reason="$reason"
+        [ "$state" = resume ] || command sleep 0.2
+      done <<'X'
+n1 drain x
+n1 down x
+n1 resume x
+n2 drain testing
+n2 resume x
+n2 fail Set to State=FUTURE
+n2 resume x
+n2 drain crash
+n2 resume x
+n2 down crash2
+n2 resume x
+n[2-4] drain x
+n[1-4] resume x
+X
+      for _ in $(seq 40); do [ "$(command sinfo -h -o %T | sort -u)" = idle ] && break; command sleep 0.2; done
+    fi
+    managed_G "$@"
+  }
+fi

@@ -147,9 +147,11 @@ func leftOut(r *row) string {
 		why  string
 		like *regexp.Regexp
 	}{
+		{"slurmdbd's own settings and figures", regexp.MustCompile(`sacctmgr show (configuration|stats)`)},
 		{"usage text", regexp.MustCompile(`--help\b|--usage\b|scontrol help`)},
 		{"texts of error numbers", regexp.MustCompile(`errnumstr`)},
 		{"this machine's hardware", regexp.MustCompile(`slurmd -C`)},
+		{"slurmdbd's own settings and figures", regexp.MustCompile(`sacctmgr show (configuration|stats)`)},
 		{"scrontab was not installed", regexp.MustCompile(`scrontab`)},
 		{"the shape of JSON and YAML", regexp.MustCompile(`--json|--yaml`)},
 	} {

@@ -262,6 +262,13 @@ func ClusterRow(p *projections.Policy, c *projections.ClusterName, own bool, hos
 				return host
 			}
 			return ""
+		case "PluginIDSelect":
+			if own {
+				return "109" // select/cons_tres, the one there is
+			}
+			return "0"
+		case "Class":
+			return ""
 		case "ControlPort":
 			if own {
 				return port
