@@ -28,6 +28,7 @@ type World struct {
 	State   string // directory of the cluster
 	Host    string
 	Uid     uint32 // who calls
+	Nice    int    // of this process
 	Users   Users
 	Wait    func(time.Duration) time.Time // lets time pass and returns what time it is then
 
@@ -49,7 +50,7 @@ func Process() *World {
 	}
 	return &World{
 		Host: host, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now(), State: wire.Dir(),
-		Uid: uint32(os.Getuid()), Users: hostUsers(), Wait: func(d time.Duration) time.Time { time.Sleep(d); return time.Now() },
+		Uid: uint32(os.Getuid()), Nice: niceness(), Users: hostUsers(), Wait: func(d time.Duration) time.Time { time.Sleep(d); return time.Now() },
 	}
 }
 

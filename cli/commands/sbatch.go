@@ -28,7 +28,7 @@ func init() {
 // call is what a call of sbatch, salloc or srun with these arguments depends on.
 func (w *World) call(args []string) slurm.SbatchInput {
 	return slurm.SbatchInput{
-		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0,
+		Args: args, Environ: w.Environ, Dir: w.Dir, Now: w.Now, Release: w.Release(), Root: w.Uid == 0, Nice: w.Nice,
 		Read: func(path string) ([]byte, string, error) { return readScript(w, path) },
 	}
 }
@@ -202,6 +202,15 @@ func plain(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+// niceness is this process's nice value, as it is told to jobs.
+func niceness() int {
+	n, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return 0
+	}
+	return 20 - n // the kernel counts from 40 down to 1
 }
 
 // umask returns the process's mask, which can only be asked for by setting it.

@@ -228,6 +228,7 @@ func (l *launcher) run() int {
 		return l.fail("%v", err)
 	}
 	begin.Environ = l.environ()
+	begin.Memory = l.s.Memory
 	l.states = make([]taskState, l.count)
 	l.finished = make(chan struct{})
 	l.window = sync.NewCond(&sync.Mutex{})
@@ -492,13 +493,17 @@ func (l *launcher) environ() [][]byte {
 	if l.want.Overcommit {
 		put("SLURM_OVERCOMMIT", 1)
 	}
+	if m := s.Memory; m.GetKind() != "" {
+		put("SLURM_MEM_BIND_LIST", s.MemoryList)
+		put("SLURM_MEM_BIND_TYPE", m.Kind)
+	}
 	if kind := l.bound(); kind != "" {
 		put("SLURM_CPU_BIND", "quiet,"+kind)
 		put("SLURM_CPU_BIND_LIST", "")
 		put("SLURM_CPU_BIND_TYPE", kind)
 		put("SLURM_CPU_BIND_VERBOSE", "quiet")
 	}
-	put("SLURM_PRIO_PROCESS", 0)
+	put("SLURM_PRIO_PROCESS", l.w.Nice)
 	put("SLURM_UMASK", fmt.Sprintf("%04o", l.want.Umask))
 	put("SRUN_DEBUG", 3+s.Verbose)
 	if l.allocation == nil {

@@ -19,6 +19,7 @@ type SbatchInput struct {
 	Now     time.Time // in the user's time zone
 	Release Release   // the release emulated
 	Root    bool      // root calls
+	Nice    int       // of the process that calls
 	Limit   int       // largest script in bytes, 0 for MaxScript
 	// Read returns the text of a script and the absolute path it was found at; an empty path is standard input. Its
 	// error becomes the failure's sentence. It is called at most once for the script, and once more for --nodefile.

@@ -18,7 +18,7 @@ type told struct {
 // toldVariables are in the order in which they are set. They replace variables of the same name that come from the submitter, and pass
 // --export=NONE as every SLURM_ variable does.
 var toldVariables = []told{
-	{"SLURM_PRIO_PROCESS", 0, 0, always("0")},
+	{"SLURM_PRIO_PROCESS", 0, 0, func(q *request) string { return strconv.Itoa(q.in.Nice) }},
 	{"SLURM_SUBMIT_DIR", 0, 0, func(q *request) string { return q.in.Dir }},
 	{"SLURM_NPROCS", 0, 0, (*request).tasksTold},
 	{"SLURM_NTASKS", 0, 0, (*request).tasksTold},
@@ -106,8 +106,6 @@ func planeSize(distribution string) (size string, plane bool) {
 	}
 	return "", false
 }
-
-func always(value string) func(*request) string { return func(*request) string { return value } }
 
 func one(is bool) string {
 	if is {

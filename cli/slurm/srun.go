@@ -123,6 +123,9 @@ type Step struct {
 	Distribution string // as tasks are told
 	Old          bool   // 22.05
 
+	Memory     *tasks.Memory // --mem-bind; nil: nothing was said
+	MemoryList string        // as it is told
+
 	overlap, exact, cpus bool
 	relative             *uint32
 	multiple             string
@@ -321,6 +324,9 @@ func Srun(in SbatchInput) (*Step, error) {
 		q.Environ = withoutBatch(q.Environ)
 	}
 	s.Submission, s.Command, s.Append = q.Submission, words, q.Spec.Append
+	if b := q.memBound; b.Kind != "" {
+		s.Memory, s.MemoryList = &tasks.Memory{Kind: b.Kind, List: b.List, Prefer: b.Prefer}, b.ListText()
+	}
 	return s, s.wants(q, set, order)
 }
 

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +25,7 @@ func (k *keeper) spawn(t *task, i int, path string, argv []string, attr *os.Proc
 	runtime.LockOSThread() // who starts a traced process is its tracer; and what it starts has the CPUs of this thread
 	defer runtime.UnlockOSThread()
 	defer k.bind(i)()
+	defer k.bindMemory(t, i)()
 	plain := attr.Env
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 { // which would not change its user while it is traced
@@ -78,6 +81,68 @@ func (k *keeper) bind(i int) (restore func()) {
 		return func() {}
 	}
 	return func() { unix.SchedSetaffinity(0, &before) }
+}
+
+// The kernel's policies of memory (set_mempolicy(2)).
+const (
+	policyDefault   = 0
+	policyPreferred = 1
+	policyBind      = 2
+	policyLocal     = 4
+)
+
+// memoryOf is the policy for the task that is the i-th here: local, or the nodes of memory it is bound to.
+func (m *Memory) memoryOf(i int) (policy int, nodes uint64) {
+	nth := func() uint64 {
+		if len(m.List) == 0 {
+			return 0
+		}
+		return m.List[i%len(m.List)]
+	}
+	switch m.GetKind() {
+	case "local":
+		return policyLocal, 0
+	case "rank":
+		nodes = 1 << (i % 64)
+	case "map_mem":
+		nodes = 1 << (nth() % 64)
+	case "mask_mem":
+		nodes = nth()
+	default:
+		return policyDefault, 0
+	}
+	if m.Prefer {
+		return policyPreferred, nodes
+	}
+	return policyBind, nodes
+}
+
+// bindMemory has what this thread starts next get its memory where the step wants it, until restore. What the machine has not got is said.
+func (k *keeper) bindMemory(t *task, i int) (restore func()) {
+	policy, nodes := k.begin.GetMemory().memoryOf(i)
+	if policy == policyDefault {
+		return func() {}
+	}
+	if k.begin.Memory.Kind == "rank" { // as many as there are, and again from the first
+		if n := memoryNodes(); n > 0 {
+			nodes = 1 << (i % n)
+		}
+	}
+	mask, size := uintptr(unsafe.Pointer(&nodes)), uintptr(64)
+	if policy == policyLocal {
+		mask, size = 0, 0
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SET_MEMPOLICY, uintptr(policy), mask, size); errno != 0 {
+		k.say("slurmstepd: error: task %d: memory cannot be bound (--mem-bind=%s): %v", t.rank, k.begin.Memory.Kind, errno)
+		return func() {}
+	}
+	return func() { unix.Syscall(unix.SYS_SET_MEMPOLICY, policyDefault, 0, 0) }
+}
+
+// memoryNodes is how many nodes of memory the machine has.
+func memoryNodes() int {
+	list, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*")
+	return len(list)
 }
 
 // prolog runs a program before a task, and changes the task's environment by what it prints: `export NAME=VALUE`, `unset NAME`, and

@@ -1723,6 +1723,7 @@ type Begin struct {
 	TaskProlog    []byte                 `protobuf:"bytes,13,opt,name=task_prolog,json=taskProlog,proto3" json:"task_prolog,omitempty"`
 	TaskEpilog    []byte                 `protobuf:"bytes,14,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"`
 	BadCwdOk      bool                   `protobuf:"varint,15,opt,name=bad_cwd_ok,json=badCwdOk,proto3" json:"bad_cwd_ok,omitempty"`
+	Memory        *Memory                `protobuf:"bytes,16,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1857,29 +1858,38 @@ func (x *Begin) GetBadCwdOk() bool {
 	return false
 }
 
-type Program struct {
+func (x *Begin) GetMemory() *Memory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Memory is where tasks get their memory from (--mem-bind); without a kind where the kernel likes.
+type Memory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks it is for, bit words; none: all
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // local, rank, map_mem, mask_mem
+	List          []uint64               `protobuf:"varint,2,rep,packed,name=list,proto3" json:"list,omitempty"` // numbers of nodes of memory, or masks of them: a task after the other, and again from the front
+	Prefer        bool                   `protobuf:"varint,3,opt,name=prefer,proto3" json:"prefer,omitempty"`    // from elsewhere if there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Program) Reset() {
+func (x *Memory) Reset() {
 	file_executor_tasks_step_proto_init()
-	*x = Program{}
+	*x = Memory{}
 	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Program) String() string {
+func (x *Memory) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Program) ProtoMessage() {}
+func (*Memory) ProtoMessage() {}
 
-func (x *Program) ProtoReflect() protoreflect.Message {
+func (x *Memory) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	if x != nil {
@@ -1892,9 +1902,70 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
+func (*Memory) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Memory) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Memory) GetList() []uint64 {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *Memory) GetPrefer() bool {
+	if x != nil {
+		return x.Prefer
+	}
+	return false
+}
+
+type Program struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
+	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks it is for, bit words; none: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Program) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Program{}
+	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Program) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Program) ProtoMessage() {}
+
+func (x *Program) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Program) GetArgv() [][]byte {
@@ -1925,7 +1996,7 @@ type Stream struct {
 func (x *Stream) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Stream{}
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2009,7 @@ func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2022,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stream) GetWay() Way {
@@ -1998,7 +2069,7 @@ type Told struct {
 func (x *Told) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Told{}
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
+	mi := &file_executor_tasks_step_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2082,7 @@ func (*Told) ProtoMessage() {}
 
 func (x *Told) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
+	mi := &file_executor_tasks_step_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2095,7 @@ func (x *Told) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Told.ProtoReflect.Descriptor instead.
 func (*Told) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Told) GetTasks() []uint32 {
@@ -2201,7 +2272,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\bAffinity\x12\x12\n" +
 	"\x04cpus\x18\x01 \x03(\x04R\x04cpus\"'\n" +
 	"\vTaskEnviron\x12\x18\n" +
-	"\aenviron\x18\x01 \x03(\fR\aenviron\"\xb4\x03\n" +
+	"\aenviron\x18\x01 \x03(\fR\aenviron\"\xe1\x03\n" +
 	"\x05Begin\x120\n" +
 	"\bprograms\x18\x01 \x03(\v2\x14.stint.tasks.ProgramR\bprograms\x12\x18\n" +
 	"\aenviron\x18\x02 \x03(\fR\aenviron\x12\x10\n" +
@@ -2220,7 +2291,12 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\vtask_epilog\x18\x0e \x01(\fR\n" +
 	"taskEpilog\x12\x1c\n" +
 	"\n" +
-	"bad_cwd_ok\x18\x0f \x01(\bR\bbadCwdOk\"3\n" +
+	"bad_cwd_ok\x18\x0f \x01(\bR\bbadCwdOk\x12+\n" +
+	"\x06memory\x18\x10 \x01(\v2\x13.stint.tasks.MemoryR\x06memory\"H\n" +
+	"\x06Memory\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04list\x18\x02 \x03(\x04R\x04list\x12\x16\n" +
+	"\x06prefer\x18\x03 \x01(\bR\x06prefer\"3\n" +
 	"\aProgram\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\fR\x04argv\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\"l\n" +
@@ -2278,7 +2354,7 @@ func file_executor_tasks_step_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_tasks_step_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_executor_tasks_step_proto_goTypes = []any{
 	(Refusal)(0),             // 0: stint.tasks.Refusal
 	(Spread)(0),              // 1: stint.tasks.Spread
@@ -2300,12 +2376,13 @@ var file_executor_tasks_step_proto_goTypes = []any{
 	(*Affinity)(nil),         // 17: stint.tasks.Affinity
 	(*TaskEnviron)(nil),      // 18: stint.tasks.TaskEnviron
 	(*Begin)(nil),            // 19: stint.tasks.Begin
-	(*Program)(nil),          // 20: stint.tasks.Program
-	(*Stream)(nil),           // 21: stint.tasks.Stream
-	(*Told)(nil),             // 22: stint.tasks.Told
-	(*events.Gres)(nil),      // 23: stint.events.Gres
-	(*events.Rlimit)(nil),    // 24: stint.events.Rlimit
-	(*events.GresShare)(nil), // 25: stint.events.GresShare
+	(*Memory)(nil),           // 20: stint.tasks.Memory
+	(*Program)(nil),          // 21: stint.tasks.Program
+	(*Stream)(nil),           // 22: stint.tasks.Stream
+	(*Told)(nil),             // 23: stint.tasks.Told
+	(*events.Gres)(nil),      // 24: stint.events.Gres
+	(*events.Rlimit)(nil),    // 25: stint.events.Rlimit
+	(*events.GresShare)(nil), // 26: stint.events.GresShare
 }
 var file_executor_tasks_step_proto_depIdxs = []int32{
 	5,  // 0: stint.tasks.Question.create:type_name -> stint.tasks.Create
@@ -2317,11 +2394,11 @@ var file_executor_tasks_step_proto_depIdxs = []int32{
 	8,  // 6: stint.tasks.Reply.created:type_name -> stint.tasks.Created
 	6,  // 7: stint.tasks.Create.want:type_name -> stint.tasks.Want
 	7,  // 8: stint.tasks.Create.launcher:type_name -> stint.tasks.Launcher
-	23, // 9: stint.tasks.Want.gres:type_name -> stint.events.Gres
+	24, // 9: stint.tasks.Want.gres:type_name -> stint.events.Gres
 	1,  // 10: stint.tasks.Want.spread:type_name -> stint.tasks.Spread
-	24, // 11: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
+	25, // 11: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
 	9,  // 12: stint.tasks.Created.parts:type_name -> stint.tasks.Part
-	25, // 13: stint.tasks.Part.gres:type_name -> stint.events.GresShare
+	26, // 13: stint.tasks.Part.gres:type_name -> stint.events.GresShare
 	6,  // 14: stint.tasks.Launch.want:type_name -> stint.tasks.Want
 	7,  // 15: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
 	9,  // 16: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
@@ -2330,16 +2407,17 @@ var file_executor_tasks_step_proto_depIdxs = []int32{
 	7,  // 19: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
 	17, // 20: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
 	18, // 21: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
-	20, // 22: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
-	21, // 23: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
-	21, // 24: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
-	21, // 25: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
-	2,  // 26: stint.tasks.Stream.way:type_name -> stint.tasks.Way
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	21, // 22: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
+	22, // 23: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
+	22, // 24: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
+	22, // 25: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
+	20, // 26: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
+	2,  // 27: stint.tasks.Stream.way:type_name -> stint.tasks.Way
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 var file_executor_tasks_step_proto_once sync.Once
@@ -2365,7 +2443,7 @@ func file_executor_tasks_step_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_tasks_step_proto_rawDesc), len(file_executor_tasks_step_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
