@@ -71,7 +71,7 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 	if q.Verbose > 0 {
 		fmt.Fprintf(w.Stderr, "sinfo: %d nodes, %d partitions, current to message %d of the log\n", len(answer.GetNodes()), len(answer.GetPartitions()), a.Seq)
 	}
-	if q.Clusters != "" {
+	if q.Clusters != "" && !q.NoHeader {
 		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", cluster)
 	}
 	code := printRows(w, l, how, groups)

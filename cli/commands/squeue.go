@@ -114,7 +114,7 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		rows = named(rows)
 		return printJSON(w, "jobs", config.GetCluster(), true, len(rows), func(i int) any { return rows[i].JSON() })
 	}
-	if q.Clusters != "" {
+	if q.Clusters != "" && !q.NoHeader {
 		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", config.GetCluster())
 	}
 	if q.Steps {

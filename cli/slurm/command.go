@@ -224,12 +224,13 @@ type States struct {
 	Completing bool
 	Requeued   bool
 	Special    bool // requeued as a special exit; PENDING does not mean these
+	Passing    bool // what jobs here are never in, such as CONFIGURING
 	Stopped    bool // told to stand still by a signal; RUNNING does not mean these
 }
 
 // Any says whether anything was asked for.
 func (s States) Any() bool {
-	return s.All || s.Completing || s.Requeued || s.Special || s.Stopped || len(s.States) > 0
+	return s.All || s.Passing || s.Completing || s.Requeued || s.Special || s.Stopped || len(s.States) > 0
 }
 
 // states that are shown in place of the others while they last; of these the first, SPECIAL_EXIT and STOPPED occur here.
@@ -269,6 +270,7 @@ next:
 				out.Completing = out.Completing || short == "CG"
 				out.Requeued = out.Requeued || short == "RQ"
 				out.Special = out.Special || short == "SE"
+				out.Passing = out.Passing || short != "CG" && short != "RQ" && short != "SE"
 				out.Stopped = out.Stopped || short == "ST"
 				continue next
 			}

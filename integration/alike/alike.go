@@ -89,7 +89,14 @@ func (r Rules) Differ(real, ours string) string {
 			for i := range lines {
 				lines[i] = r.Mask(lines[i])
 			}
-			slices.Sort(lines)
+			slices.SortFunc(lines, func(a, b string) int {
+				if r.Figures || r.Ranges { // which have no say in the order
+					if d := strings.Compare(figure.ReplaceAllString(a, ""), figure.ReplaceAllString(b, "")); d != 0 {
+						return d
+					}
+				}
+				return strings.Compare(a, b)
+			})
 		}
 	}
 	ids := map[string]string{}

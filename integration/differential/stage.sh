@@ -70,7 +70,7 @@ sub carol PENDING -J bars -C 'intel|amd' -H --exclusive -t 90 --wrap true
 sub alice PENDING -J steps -a 0-20:5,31,33-34%3 -H -n2 --wrap true
 sub alice PENDING -J big -a 100-160 -H -q low --wrap true
 sub bob PENDING -J lic -L 'matlab:2,ansys' -H --wckey=proj --wrap true
-sub bob PENDING -J gpus -p gpu --gpus=2 --cpus-per-gpu=2 --mem-per-gpu=1G -H --wrap true
+sub bob PENDING -J gpus -p gpu --gpus=2 --cpus-per-gpu=2 -H --wrap true
 sub bob PENDING -J gputasks -p gpu --gpus-per-task=a100:1 -n3 -H --wrap true
 sub alice PENDING -J placed -w n[1,3] -x n2 -H -N2 --switches=1@10 --wrap true
 sub alice PENDING -J shaped -B 1:4:1 --ntasks-per-core=1 --tmp=100 --mincpus=3 -H -s --contiguous --mail-type=END,FAIL --mail-user=a@b --wrap true

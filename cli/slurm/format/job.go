@@ -368,6 +368,9 @@ func (j Job) cpus() uint64 {
 
 // RequestedCPUs is how many CPUs a request comes to before it is placed.
 func RequestedCPUs(s *events.JobSpec) uint64 {
+	if s.GetTasks() == 0 && s.GetTasksPerNode() == 0 && s.GetMaxNodes() > s.GetMinNodes() { // on how many nodes is open
+		return uint64(max(s.GetCpusPerTask(), s.GetMinCpusPerNode(), 1))
+	}
 	tasks := uint64(numTasks(s, 0))
 	cpus := tasks * uint64(max(s.GetCpusPerTask(), 1))
 	if s.GetOvercommit() {
@@ -431,6 +434,9 @@ func (j Job) tres() tres.List {
 				n *= uint64(numTasks(s, 0))
 			}
 			addGres(&l, g.GetName(), g.GetType(), int64(n))
+			if g.GetName() == "gpu" {
+				mem += s.GetMemPerGpuMib() * n
+			}
 		}
 	}
 	if mem > 0 {

@@ -36,6 +36,14 @@ func (f Fields[R]) whole(field *Field[R]) bool {
 	return (f.noAll() || f.named("StepId") != nil) && strings.IndexByte("lLMnxY", field.Letter) >= 0
 }
 
+// blank are the letters of which a narrow column shows nothing where there is nothing to show.
+func (f Fields[R]) blank() string {
+	if f.noAll() {
+		return "oW"
+	}
+	return "G"
+}
+
 func (f Fields[R]) letter(c byte) *Field[R] {
 	for i := range f {
 		if f[i].Letter == c {
@@ -133,7 +141,7 @@ func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
 		if c.fit == 0 {
 			c.fit, c.width = c.width, 0
 		}
-		c.suffix, c.blank, c.whole = part[j+1:], f.noAll() && strings.IndexByte("oW", part[j]) >= 0, f.whole(c.field)
+		c.suffix, c.blank, c.whole = part[j+1:], strings.IndexByte(f.blank(), part[j]) >= 0, f.whole(c.field)
 		l.columns = append(l.columns, c)
 	}
 	return l, notes
@@ -187,7 +195,7 @@ func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 			if len(notes) < 100 {
 				notes = append(notes, note)
 			}
-			if suffix := strings.TrimLeft(strings.TrimPrefix(spec, "."), "0123456789"); suffix != "" && f.noAll() && len(l.columns) < maxColumns {
+			if suffix := strings.TrimLeft(strings.TrimPrefix(spec, "."), "0123456789"); suffix != "" && len(l.columns) < maxColumns {
 				l.columns = append(l.columns, column[R]{suffix: suffix, fit: -1}) // which is printed nevertheless
 			}
 			continue
@@ -195,7 +203,7 @@ func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 		if len(l.columns) == maxColumns {
 			return l, append(notes, fmt.Sprintf("the format has more than %d fields; the others are left out", maxColumns))
 		}
-		c := column[R]{field: field, width: defaultWidth, fit: -1, blank: f.noAll(), whole: f.whole(field)}
+		c := column[R]{field: field, width: defaultWidth, fit: -1, blank: true, whole: f.whole(field)}
 		if sized {
 			spec, c.right = strings.CutPrefix(spec, ".")
 			j := 0
@@ -261,6 +269,8 @@ func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
 				b.WriteString(text)
 			case c.blank && text == "(null)" && 0 < c.width && c.width < len(text):
 				b.WriteString(place("", c.width, c.right))
+			case c.field.Letter == 'P' && strings.HasSuffix(text, "*") && 0 < c.width && c.width < len(text): // the mark of the default partition stays
+				b.WriteString(text[:c.width-1] + "*")
 			default:
 				b.WriteString(place(text, c.width, c.right))
 			}

@@ -543,6 +543,9 @@ func alike(q *slurm.Sinfo, l Layout[Group]) func(*projections.Node) string {
 		if f == nil {
 			continue
 		}
+		if f.Letter == 'C' && q.Exact {
+			f = SinfoFields.letter('c')
+		}
 		byName := false
 		switch strings.ToLower(f.Name) {
 		case "statecomplete", "allocmem", "gresused", "comment", "extra":

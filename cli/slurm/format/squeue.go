@@ -34,6 +34,16 @@ func specCount(get func(*events.JobSpec) uint32, none string) func(Job) string {
 	}
 }
 
+// countOrder sorts by a number that stands last where it is not given.
+func countOrder(get func(*events.JobSpec) uint32) func(Job) int64 {
+	return func(j Job) int64 {
+		if n := get(j.GetSpec()); n > 0 {
+			return int64(n)
+		}
+		return 1 << 16
+	}
+}
+
 func timeOf(get func(Job) int64) func(Job) string {
 	return func(j Job) string { return j.Context.Clock.Time(get(j), "N/A") }
 }
@@ -97,7 +107,7 @@ var SqueueFields = Fields[Job]{
 	{0, "ContainerId", "CONTAINER_ID", fixedText[Job]("(null)"), nil},
 	{0, "ContainerType", "CONTAINER_TYPE", fixedText[Job]("(null)"), nil},
 	{'O', "Contiguous", "CONTIGUOUS", func(j Job) string { return bit(j.GetSpec().GetContiguous()) }, nil},
-	{'I', "Cores", "CORES_PER_SOCKET", specCount((*events.JobSpec).GetCoresPerSocket, "*"), nil},
+	{'I', "Cores", "CORES_PER_SOCKET", specCount((*events.JobSpec).GetCoresPerSocket, "*"), countOrder((*events.JobSpec).GetCoresPerSocket)},
 	{'X', "CoreSpec", "CORE_SPEC", fixedText[Job]("N/A"), nil},
 	{0, "cpus-per-task", "CPUS_PER_TASK", specCount((*events.JobSpec).GetCpusPerTask, "1"), nil},
 	{0, "CPUsPerTask", "CPUS_PER_TASK", specCount((*events.JobSpec).GetCpusPerTask, "1"), nil},
@@ -221,7 +231,7 @@ var SqueueFields = Fields[Job]{
 	{0, "SiblingsViable", "VIABLE_SIBLINGS", fixedText[Job]("NA"), nil},
 	{0, "SiblingsViableRaw", "VIALBLE_SIBLINGS_RAW", fixedText[Job]("NA"), nil}, // as it is spelled in Slurm
 	{'s', "SLUID", "SLUID", fixedText[Job](""), nil},
-	{'H', "Sockets", "SOCKETS_PER_NODE", specCount((*events.JobSpec).GetSocketsPerNode, "*"), nil},
+	{'H', "Sockets", "SOCKETS_PER_NODE", specCount((*events.JobSpec).GetSocketsPerNode, "*"), countOrder((*events.JobSpec).GetSocketsPerNode)},
 	{0, "SPerBoard", "SOCKETS_PER_BOARD", fixedText[Job]("0"), nil},
 	{'S', "StartTime", "START_TIME", timeOf(Job.start), func(j Job) int64 {
 		if n := j.start(); n != 0 {
@@ -236,7 +246,7 @@ var SqueueFields = Fields[Job]{
 	{0, "StdOut", "STDOUT", Job.queueOut, nil},
 	{'V', "SubmitTime", "SUBMIT_TIME", timeOf(func(j Job) int64 { return j.GetSubmitUs() }), func(j Job) int64 { return j.GetSubmitUs() / 1e6 }},
 	{0, "system_comment", "SYSTEM_COMMENT", fixedText[Job]("(null)"), nil},
-	{'J', "Threads", "THREADS_PER_CORE", specCount((*events.JobSpec).GetThreadsPerCore, "*"), nil},
+	{'J', "Threads", "THREADS_PER_CORE", specCount((*events.JobSpec).GetThreadsPerCore, "*"), countOrder((*events.JobSpec).GetThreadsPerCore)},
 	{'L', "TimeLeft", "TIME_LEFT", func(j Job) string {
 		if n := j.limit(); n == 0 || n == events.Unlimited {
 			return limitText(n, Short)

@@ -222,6 +222,9 @@ var StepFields = Fields[Step]{
 func (s Step) Record(oneLine bool) string {
 	r := &record{oneLine: oneLine}
 	long, _ := s.stateWords()
+	if s.GetState() == events.JobState_SUSPENDED && s.Step == events.StepBatch { // Slurm does not tell its own step that it stands still
+		long = "RUNNING"
+	}
 	host, pid, dist := "(null)", uint32(0), ""
 	if p := s.Live.GetPart(); p != nil {
 		host, pid = orNull(p.GetHost()), p.GetPid()
