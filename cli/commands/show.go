@@ -50,7 +50,9 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 		return 0
 	case "reservation":
 		if len(s.IDs) > 0 {
-			fmt.Fprintf(w.Stdout, "Reservation %s not found\n", s.IDs[0])
+			if !s.Quiet {
+				fmt.Fprintf(w.Stdout, "Reservation %s not found\n", s.IDs[0])
+			}
 			return 1
 		}
 		io.WriteString(w.Stdout, format.NoReservations)

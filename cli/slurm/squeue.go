@@ -104,7 +104,7 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 		return nil
 	},
 	"Format": func(q *Squeue, g Given) error {
-		q.Format, q.Fields, q.formatted = "", g.Value, q.formatted || g.Where == ""
+		q.Format, q.Fields = "", g.Value
 		return nil
 	},
 	"help":       doneHere[Squeue],
@@ -177,7 +177,7 @@ func ReadSqueue(in Input) (*Squeue, error) {
 	if q.me {
 		q.Users = []string{in.User}
 	}
-	if q.Long && q.formatted {
+	if q.Long && q.formatted && q.Format != "" {
 		return nil, refusal("--long and --format exclude one another")
 	}
 	if q.Steps && q.Start {

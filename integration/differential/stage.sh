@@ -19,7 +19,7 @@ sub() { # USER STATE OPTIONS...: submits a job and waits until it is in that sta
   local u=$1 s=$2 id; shift 2
   id=$(as "$u" sbatch --parsable "$@") || { echo "stage: sbatch $*" >&2; exit 1; }
   is "${id%%+*}" "$s"
-  [ "$s" != RUNNING ] || sleep 1.1 # no two in the same second: what is sorted by it
+  sleep 1.1 # no two in the same second: what is sorted by it
   J=$id
 }
 

@@ -25,6 +25,7 @@ type Context struct {
 	NoConvert bool
 	Preempts  bool // jobs make room for others (PreemptType)
 	Limits    bool // jobs are held to limits (AccountingStorageEnforce)
+	WCKeys    bool // jobs have wckeys (TrackWCKey)
 	config    *events.Config
 	most      map[string]int // of a partition, the most CPUs a node of it has
 }
@@ -34,6 +35,8 @@ func (c *Context) Under(cfg *events.Config) {
 	c.config, c.most = cfg, map[string]int{}
 	for _, s := range cfg.GetSettings() {
 		switch value := strings.ToLower(s.GetValue()); strings.ToLower(s.GetKey()) {
+		case "trackwckey":
+			c.WCKeys = value == "yes" || value == "1" || value == "true"
 		case "preempttype":
 			c.Preempts = value != "" && value != "preempt/none"
 		case "accountingstorageenforce":

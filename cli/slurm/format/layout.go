@@ -31,9 +31,9 @@ func (f Fields[R]) without(name string) Fields[R] {
 // noAll says whether ALL is no name of -O: squeue does not have it, sinfo does.
 func (f Fields[R]) noAll() bool { return f.named("JobArrayId") != nil }
 
-// whole says whether values of a field are never cut: squeue's of how long something takes, and of nodes that are asked for.
+// whole says whether values of a field are not cut where they are set to the right: squeue's of how long something takes, and of nodes.
 func (f Fields[R]) whole(field *Field[R]) bool {
-	return (f.noAll() || f.named("StepId") != nil) && strings.IndexByte("lLMnxY", field.Letter) >= 0
+	return (f.noAll() || f.named("StepId") != nil) && field.Letter != 0 && strings.IndexByte("lLMnxYNR", field.Letter) >= 0
 }
 
 // blank are the letters of which a narrow column shows nothing where there is nothing to show.
@@ -265,7 +265,7 @@ func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
 		if c.field != nil {
 			text := value(c.field)
 			switch {
-			case c.whole && !head && len(text) >= c.width:
+			case c.whole && c.right && len(text) >= c.width && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
 				b.WriteString(text)
 			case c.blank && text == "(null)" && 0 < c.width && c.width < len(text):
 				b.WriteString(place("", c.width, c.right))

@@ -75,7 +75,7 @@ func (j Job) exit() (code, signal uint32) {
 func (j Job) accrue() int64 {
 	switch {
 	case j.Context.Limits || j.Context.Release > slurm.Release2205:
-	case j.GetHasTask():
+	case j.GetHasTask(), j.remainder() && j.split(), j.pending() && j.dependencies() != "":
 		return 0
 	case j.GetBeginUs() != 0:
 		return j.GetBeginUs()

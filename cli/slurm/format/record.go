@@ -87,7 +87,7 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	}
 	r.line("UserId=%s(%d) GroupId=%s(%d) MCS_label=%s", o.GetUser(), o.GetUid(), o.GetGroup(), o.GetGid(), orNA(s.GetMcsLabel()))
 	account := fmt.Sprintf("Priority=%d Nice=%d Account=%s QOS=%s", j.priority(), s.GetNice(), null(s.GetAccount()), null(s.GetQos()))
-	if s.GetWckey() != "" {
+	if s.GetWckey() != "" && c.WCKeys {
 		account += " WCKey=" + s.GetWckey()
 	}
 	r.words(account)

@@ -21,7 +21,7 @@ func at(s string) time.Time {
 func us(s string) int64 { return at(s).UnixMicro() }
 
 func testContext(r slurm.Release) *Context {
-	return &Context{Clock: Clock{Now: at("2026-11-30T13:54:15")}, Release: r, Cluster: "oracle", BitstrLen: DefaultBitstrLen, Preempts: true, Limits: true}
+	return &Context{Clock: Clock{Now: at("2026-11-30T13:54:15")}, Release: r, Cluster: "oracle", BitstrLen: DefaultBitstrLen, Preempts: true, Limits: true, WCKeys: true}
 }
 
 func owner(name string, uid uint32) *events.Owner {
