@@ -158,7 +158,7 @@ func (o *order) scene(real map[string][]*row, script, name, at string) (err erro
 	cmd := exec.Command("unshare", "-m", "bash", "-c", `mkdir -p /etc/slurm && mount --make-rprivate / && mount --bind "$CONF" /etc/slurm && exec bash "$SCENARIO"`)
 	cmd.Env = append(os.Environ(), "CONF="+conf, "SCENARIO="+filepath.Join(base, "scenario", name+".sh"), "OUT="+at, "BIN="+bin, "WORK="+users, "REAL="+recorder,
 		"ONLY="+strings.Join(o.groups, " "), "NEED="+strings.Join(need, " "), "ROWS="+rows, "LEAVE="+strings.Join(leave, " "),
-		"SCENE="+name, "STOP_CONTROLLER="+stint+" down --dir "+dir)
+		"SCENE="+name, "STOP_CONTROLLER="+stint+" down --dir "+dir, "STINT="+stint, "DIR="+dir)
 	said, err := os.Create(filepath.Join(at, "said"))
 	if err != nil {
 		return err

@@ -176,3 +176,17 @@ X
     managed_G "$@"
   }
 fi
+
+# The recorded cluster's accounting stood while its controller was down. Here all that is needed for it is started for that row, without a controller.
+if [ "$SCENE" = s50_admin ]; then
+  eval "stood_$(declare -f G)"
+  G() {
+    local up=() r
+    if [ "$GROUP/$1" = down/sacct__X__n ] && ! idle; then
+      for r in bus ledger agent; do $STINT $r --dir "$DIR" >/dev/null 2>&1 & up+=($!); done
+      for r in $(seq 100); do command sacct -n >/dev/null 2>&1 && break; command sleep 0.1; done
+    fi
+    stood_G "$@"
+    if [ ${#up[@]} -gt 0 ]; then kill "${up[@]}"; wait "${up[@]}"; fi
+  }
+fi

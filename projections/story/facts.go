@@ -130,9 +130,11 @@ func (t *teller) ofTasks(i int, job uint32, has bool, tasks events.Words, kind, 
 }
 
 func (t *teller) judged(i int, j *events.Judged) {
-	if j.Code != events.Code_OK {
+	switch {
+	case j.Code != events.Code_OK && len(j.Verdicts) > 0: // told of each
+	case j.Code != events.Code_OK:
 		t.line(i, "refused", leader, fmt.Sprintf("refused what was asked in message %d", j.GetIntent().GetSeq()), join(codeText(j.Code), j.Text))
-	} else {
+	default:
 		t.line(i, "done", leader, fmt.Sprintf("did what was asked in message %d to %s", j.GetIntent().GetSeq(), plural(uint64(j.Touched), "job or node", "jobs or nodes")), j.Text)
 	}
 	for _, v := range j.Verdicts {

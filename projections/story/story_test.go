@@ -69,6 +69,7 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_Admitted{Admitted: &events.Admitted{Intent: ref, Job: 7, Spec: &events.JobSpec{Partition: "gpu", Array: &events.ArraySpec{Tasks: events.WordsOf(1, 2, 3)}}, Owner: &events.Owner{User: "alice"}, Priority: 12, Hold: events.HoldKind_HELD_USER}}},
 		{Kind: &events.Fact_Judged{Judged: &events.Judged{Intent: ref, Code: events.Code_INVALID_PARTITION, Text: "there is no partition gpux"}}},
 		{Kind: &events.Fact_Judged{Judged: &events.Judged{Intent: ref, Touched: 1, Verdicts: []*events.Verdict{{Job: 9, Code: events.Code_ACCESS_DENIED, Text: "not yours"}, {Name: "n9", Code: events.Code_INVALID_NODE}}}}},
+		{Kind: &events.Fact_Judged{Judged: &events.Judged{Intent: ref, Code: events.Code_ACCESS_DENIED, Verdicts: []*events.Verdict{{Job: 9, Code: events.Code_ACCESS_DENIED, Text: "only an administrator may suspend and resume jobs"}}}}},
 		{Kind: &events.Fact_PlacedTogether{PlacedTogether: &events.PlacedTogether{Parts: []*events.Placed{
 			{Job: 7, Run: 1, Allocation: allocation, LimitS: 60, Partition: "gpu"}, {Job: 8, Run: 1, Allocation: allocation, LimitS: 60, Partition: "cpu"},
 		}}}},

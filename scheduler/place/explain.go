@@ -169,6 +169,8 @@ func (b *Board) Lacks(q *Request, part string) string {
 		return fmt.Sprintf("no node of partition %s is built as it asks (sockets, cores, threads)", part)
 	case hosts == 0 && q.Memory == MemoryPerCPU && b.memory && q.MemoryMiB*int64(max(q.CPUsPerTask, q.MinCPUs)) > m.mem:
 		return fmt.Sprintf("it asks for %d MiB for each of %d CPUs on one node, the most in partition %s is %d MiB", q.MemoryMiB, max(q.CPUsPerTask, q.MinCPUs), part, m.mem)
+	case hosts == 0 && whole && q.Memory == MemoryPerCPU && b.memory && b.whole(q, p) != "":
+		return b.whole(q, p)
 	case hosts == 0:
 		return fmt.Sprintf("no node of partition %s has all it asks for at once: %s", part, b.closest(q, p))
 	case q.MinNodes > p.limit:
@@ -183,6 +185,31 @@ func (b *Board) Lacks(q *Request, part string) string {
 		return fmt.Sprintf("it asks for %d tasks on at most %d nodes, and a node of partition %s takes %d at most", q.Tasks, q.MaxNodes, part, m.tasks)
 	}
 	return fmt.Sprintf("the nodes of partition %s do not have it together", part)
+}
+
+// whole says that memory for each of all CPUs of a node, which a job has that has the node to itself, is more than any node has;
+// "" where some node has so much.
+func (b *Board) whole(q *Request, p *partition) string {
+	var best *node
+	short := int64(0)
+	for _, i := range p.nodes {
+		n := &b.nodes[i]
+		if !q.featured(n) || !q.suits(n) {
+			continue
+		}
+		lacks := q.MemoryMiB*int64(n.cpus) - n.mem
+		if lacks <= 0 {
+			return ""
+		}
+		if best == nil || lacks < short {
+			best, short = n, lacks
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return fmt.Sprintf("it takes nodes whole, with %d MiB for each CPU: that is %d MiB for the %d CPUs of %s, which has %d; ask for less memory, or for all of a node with --mem=0",
+		q.MemoryMiB, q.MemoryMiB*int64(best.cpus), best.cpus, best.name, best.mem)
 }
 
 // closest says what a request needs on a node, and what the node of a partition offers that has most of it.
@@ -229,8 +256,8 @@ func (b *Board) closest(q *Request, p *partition) string {
 	}
 	var needs, has []string
 	for _, f := range figures {
-		needs = append(needs, fmt.Sprintf("%d %s", f.need, f.what))
-		has = append(has, fmt.Sprintf("%d %s", f.has(best), f.what))
+		needs = append(needs, figured(f.need, f.what))
+		has = append(has, figured(f.has(best), f.what))
 	}
 	return fmt.Sprintf("it needs %s on one node, and %s, which comes closest, has %s", listed(needs), best.name, listed(has))
 }
@@ -398,4 +425,12 @@ func (b *Board) Blockers(q *Request, part string) []*projections.Blocker {
 		}
 	}
 	return out
+}
+
+// figured is a number of something; of one CPU in the singular.
+func figured(n int64, what string) string {
+	if n == 1 {
+		what = strings.TrimSuffix(what, "s")
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -26,6 +26,9 @@ func TestLacksAtOnce(t *testing.T) {
 		{&events.JobSpec{Tasks: 1, CpusPerTask: 4, MemPerNodeMib: 6000, MinNodes: 1, MaxNodes: 1}, head + "4 CPUs and 6000 MiB on one node, and n1, which comes closest, has 2 CPUs and 9000 MiB"},
 		{&events.JobSpec{Tasks: 1, CpusPerTask: 4, MemPerNodeMib: 3000, MinNodes: 1, MaxNodes: 1, Gres: []*events.Gres{{Name: "gpu", Count: 2}}},
 			head + "4 CPUs, 3000 MiB and 2 gpu on one node, and n1, which comes closest, has 2 CPUs, 9000 MiB and 4 gpu"},
+		{&events.JobSpec{Tasks: 1, MemPerNodeMib: 8500, MinNodes: 1, MaxNodes: 1, Gres: []*events.Gres{{Name: "gpu", Count: 5}}}, "no node of partition p has 5 gpu"},
+		{&events.JobSpec{MemPerCpuMib: 5000, Exclusive: events.Exclusive_EXCLUSIVE_NODE}, "it takes nodes whole, with 5000 MiB for each CPU: that is 10000 MiB for the 2 CPUs of n1, which has 9000; " +
+			"ask for less memory, or for all of a node with --mem=0"},
 	} {
 		q, problem := RequestOf(test.spec)
 		if problem != nil {
