@@ -182,7 +182,11 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 	if s.GetReservation() != "" {
 		r.line("Reservation=%s", s.GetReservation())
 	}
-	r.line("OverSubscribe=%s Contiguous=%s Licenses=%s Network=%s", j.oversubscribe(), bit(s.GetContiguous()), null(s.GetLicenses()), null(s.GetNetwork()))
+	licenses := null(s.GetLicenses())
+	if c.Release >= 2505 {
+		licenses += " LicensesAlloc=" + null(events.FormatLicenses(j.HeldLicenses()))
+	}
+	r.line("OverSubscribe=%s Contiguous=%s Licenses=%s Network=%s", j.oversubscribe(), bit(s.GetContiguous()), licenses, null(s.GetNetwork()))
 	r.words("Command=", j.command())
 	r.words("WorkDir=", s.GetWorkDir())
 	if s.GetAdminComment() != "" {
