@@ -39,7 +39,7 @@ var (
 var earlier = regexp.MustCompile(`^squeue-(all|all-fmt|F|CD)$`)
 
 // ofJob is a record of sacct about a job.
-var ofJob = regexp.MustCompile(`(?m)^\d+(_\d+)? .*\n?`)
+var ofJob = regexp.MustCompile(`(?m)^\d+(_\S+)? .*\n?`)
 
 // withoutEarlier leaves out the lines of jobs before the scenario of final states.
 func withoutEarlier(out string) string {

@@ -285,6 +285,15 @@ func (s *Script) configure(args []string) error {
 			s.config.NodeTimeoutS = n
 		case "max_jobs":
 			s.config.MaxJobCount = n
+		case "private": // jobs, nodes …
+			s.config.PrivateData = nil
+			for what := range strings.SplitSeq(value, ",") {
+				kind, ok := events.Private_value["PRIVATE_"+strings.ToUpper(what)]
+				if !ok {
+					return fmt.Errorf("nothing private is called %s", what)
+				}
+				s.config.PrivateData = append(s.config.PrivateData, events.Private(kind))
+			}
 		case "licenses":
 			list, _, err := events.ParseLicenses(value)
 			if err != nil {

@@ -17,15 +17,8 @@ type License struct {
 // jobs hold now, one entry for each job and licence.
 func Licenses(c *events.Config, held []events.License) []License {
 	var all []License
-	for _, s := range c.GetSettings() {
-		if s.GetKey() != "Licenses" {
-			continue
-		}
-		list, _, _ := events.ParseLicenses(s.GetValue()) // a configuration with others was not taken over
-		all = nil
-		for _, l := range list {
-			all = append(all, License{Name: l.Name, Total: uint64(l.Count)})
-		}
+	for _, l := range c.GetLicenses() {
+		all = append(all, License{Name: l.GetName(), Total: uint64(l.GetCount())})
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	for _, l := range held {

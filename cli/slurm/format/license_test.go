@@ -9,7 +9,7 @@ import (
 )
 
 func TestLicenses(t *testing.T) {
-	c := &events.Config{Settings: []*events.Setting{{Key: "Licenses", Value: "matlab:4,ansys:2,one"}}}
+	c := &events.Config{Licenses: []*events.LicenseDef{{Name: "matlab", Count: 4}, {Name: "ansys", Count: 2}, {Name: "one", Count: 1}}}
 	held := []events.License{{Name: "matlab", Count: 1}, {Name: "matlab", Count: 2}, {Name: "ansys", Count: 1}, {Name: "other", Count: 3}}
 	text, json := "", ""
 	for _, l := range Licenses(c, held) {
