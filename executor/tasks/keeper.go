@@ -240,6 +240,20 @@ func (k *keeper) say(format string, args ...any) {
 	k.peer.Send(KindSay, 0, []byte(fmt.Sprintf(format, args...)))
 }
 
+// notRun says in a task's standard error, as far as srun passes it on, why its program is not run.
+func (k *keeper) notRun(t *task, program string, err error) {
+	line := fmt.Sprintf("slurmstepd-%s: error: execve(): %s: %v", k.order.Name, program, plain(err))
+	way := k.begin.Stderr.GetWay()
+	if way == Way_SAME {
+		way = k.begin.Stdout.GetWay()
+	}
+	if way != Way_LAUNCHER {
+		k.say("%s", line)
+		return
+	}
+	k.peer.Send(KindStderr, t.rank, []byte(line+"\n"))
+}
+
 // startAll starts the tasks, and returns how many run.
 func (k *keeper) startAll() int {
 	var ranks, pids []uint32
@@ -291,7 +305,7 @@ func (k *keeper) start(t *task, i int) error {
 	}
 	path, err := find(argv[0], env)
 	if err != nil {
-		k.say("slurmstepd: error: execve(): %s: %v", argv[0], plain(err))
+		k.notRun(t, argv[0], err)
 		return err
 	}
 	var files []*os.File // the task's ends, closed here afterwards
@@ -316,7 +330,7 @@ func (k *keeper) start(t *task, i int) error {
 	}
 	t.proc, err = k.spawn(t, i, path, argv, attr)
 	if err != nil {
-		k.say("slurmstepd: error: execve(): %s: %v", argv[0], plain(err))
+		k.notRun(t, argv[0], err)
 		if t.stdin != nil {
 			t.stdin.end()
 		}

@@ -27,7 +27,7 @@ var (
 // unordered are commands whose lines come in the order in which the real one's threads happened to end: sinfo by node, or sorted by what
 // several partitions have in common; what two nodes of a step say at once.
 var unordered = regexp.MustCompile(`\bsinfo\b.* -N\b|\bsinfo -N\b|\bsinfo -S -?[nN]$`)
-var unorderedRow = regexp.MustCompile(`^final-states/026-out-CS$`)
+var unorderedRow = regexp.MustCompile(`^(final-states/026-out-CS|env/040-srun-direct)$`)
 
 // cpuTimes are rows of how long processors worked, which a short step may not show at all.
 var (
