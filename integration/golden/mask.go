@@ -142,7 +142,7 @@ const cutTo = 20
 
 // unlooked are rows that were recorded before the real controller looked at a job that was just submitted, changed or released, which it
 // does within three seconds: until then it has no reason (None). Stint looks at once, so there its reason may be any.
-var unlooked = regexp.MustCompile(`^(control/08[34]-|reasons/060-requeuehold|dependency/(022-aftercorr-pending|026-singleton|027-on-done-ok)$|array/01[45]-)`)
+var unlooked = regexp.MustCompile(`^(control/08[34]-|dependency/(022-aftercorr-pending|026-singleton|027-on-done-ok)$|array/01[45]-)`)
 
 func isReason(word string) bool {
 	for r := range events.Reason_name {
