@@ -128,7 +128,18 @@ func (l *Ledger) snapshot() (*pebble.Snapshot, error) {
 func (l *Ledger) status(seq uint64) *rows.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &rows.Status{Seq: seq, Format: Format, Error: l.trouble, Host: l.o.Host, Records: uint64(l.hot), SnapshotSeq: l.snappedSeq}
+	return &rows.Status{Seq: seq, Format: Format, Error: l.trouble, Host: l.o.Host, Records: uint64(l.hot), SnapshotSeq: l.snappedSeq, Cluster: l.config.GetCluster(), Qos: qosNames(l.policy)}
+}
+
+func qosNames(p *projections.Policy) (names []string) {
+	if p == nil {
+		return nil
+	}
+	p.EachQos(func(q *projections.Qos) bool { names = append(names, q.Name); return true })
+	for _, q := range p.Deleted().Qos {
+		names = append(names, q.Name)
+	}
+	return names
 }
 
 // usage adds up the hours of a window by account and user. Where usage is private, it is the asker's own.

@@ -55,10 +55,11 @@ type Ledger struct {
 	moved   chan struct{}  // closed when seq moves
 	hot     int            // jobs in hot state then
 	config  *events.Config // in force then: what of others' whoever asks may see
-	trouble string         // why the follower stands still
-	broken  error          // the storage failed: nothing may be asked of it any more
-	first   int64          // server time of message 1
-	gone    chan struct{}  // closed when broken is set
+	policy  *projections.Policy
+	trouble string        // why the follower stands still
+	broken  error         // the storage failed: nothing may be asked of it any more
+	first   int64         // server time of message 1
+	gone    chan struct{} // closed when broken is set
 
 	snappedSeq uint64 // as told to others
 	closed     bool
@@ -218,7 +219,7 @@ func (l *Ledger) load() error {
 		return l.named(err)
 	}
 	l.fold, l.snapped = l.loadFold()
-	l.config = l.fold.Config()
+	l.config, l.policy = l.fold.Config(), l.fold.Policy()
 	return nil
 }
 
@@ -286,7 +287,7 @@ func (l *Ledger) Commit(sync bool) error {
 	}
 	l.cursor = seq
 	l.mu.Lock()
-	l.seq, l.at, l.hot, l.config = seq, at, l.fold.Counts().Jobs, l.fold.Config()
+	l.seq, l.at, l.hot, l.config, l.policy = seq, at, l.fold.Counts().Jobs, l.fold.Config(), l.fold.Policy()
 	l.trouble = ""
 	close(l.moved)
 	l.moved = make(chan struct{})

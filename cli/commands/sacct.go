@@ -49,16 +49,11 @@ func sacct(args []string, w *World) int {
 			return w.complain("sacct", errors.New("Invalid group id: "+name))
 		}
 	}
-	if bad := w.unknownQos(q.Ask.Qos); bad != nil {
-		return w.complain("sacct", bad)
-	}
 	context := &format.AccountContext{Context: w.context("", q.Unit == tres.Plain), Unit: q.Unit}
-	if q.Clusters != "" || q.JSON || columns.Has("Cluster") {
-		info, err := w.config("sacct")
-		if err != nil {
-			return w.unmet("sacct", err)
+	if q.Clusters != "" || q.JSON || columns.Has("Cluster") || len(q.Ask.Qos) > 0 {
+		if err := w.knows(q, &context.Cluster); err != nil {
+			return w.complain("sacct", err)
 		}
-		context.Cluster = info.GetConfig().GetCluster()
 		if err := w.other(q.Clusters, context.Cluster); err != nil { // an account book of its own, with nothing in it
 			fmt.Fprintf(w.Stderr, "sacct: %v\n", err)
 			q.Ask = nil
@@ -74,20 +69,16 @@ func sacct(args []string, w *World) int {
 	return sacctPrint(q, w, columns, context)
 }
 
-// unknownQos is an error about the first QoS that there never was. Where nobody can tell now none is wrong: the ledger answers all the same.
-func (w *World) unknownQos(names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	a, err := w.ask("sacct", &projections.Ask{What: &projections.Ask_Policy{Policy: &projections.AskPolicy{Deleted: true}}})
+// knows asks the ledger which cluster this is, and holds a question to what there is in it. Only a ledger is asked, as real sacct asks slurmdbd
+// only: it answers while no controller does.
+func (w *World) knows(q *slurm.Sacct, cluster *string) error {
+	a, err := w.account("sacct", &rows.Ask{What: &rows.Ask_Status{Status: &rows.AskStatus{}}})
 	if err != nil {
-		return nil
+		return errors.New(why(err))
 	}
-	var known []string
-	for _, q := range a.GetPolicy().GetPolicy().GetQos() {
-		known = append(known, q.GetName())
-	}
-	for _, name := range names {
+	*cluster = a.GetStatus().GetCluster()
+	known := a.GetStatus().GetQos()
+	for _, name := range q.Ask.Qos {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
 			return fmt.Errorf("there is no qos '%s'; there are %s", name, strings.Join(known, ", "))
 		}

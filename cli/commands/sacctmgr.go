@@ -283,31 +283,66 @@ func (m *manager) send(acts []*events.PolicyAct) error {
 	return nil
 }
 
-// managerEntities are what can be named after a command, with how many letters are enough.
+// managerEntities are what can be named after a command, with how many letters are enough, and what each command does with it; nil: that
+// command has nothing to do with it.
 var managerEntities = []struct {
-	word  string
-	least int
-	name  string
+	word   string
+	least  int
+	name   string
+	add    func(*manager, *order) int
+	modify func(*manager, *query, *settings) int
+	remove func(*manager, *query) int
+	show   func(*manager, *query) int
+	json   bool // show knows --json
 }{
-	{"accounts", 1, "account"}, {"associations", 2, "association"}, {"clusters", 2, "cluster"}, {"configuration", 2, "configuration"},
-	{"coordinators", 2, "coordinator"}, {"dbd", 1, "dbd"}, {"events", 1, "event"}, {"federations", 1, "federation"}, {"problems", 1, "problem"},
-	{"qos", 1, "qos"}, {"resources", 4, "resource"}, {"reservations", 4, "reservation"}, {"runawayjobs", 2, "runaway"}, {"orphanjobs", 2, "runaway"},
-	{"stats", 1, "stats"}, {"transactions", 1, "transaction"}, {"txn", 1, "transaction"}, {"tres", 2, "tres"}, {"users", 1, "user"}, {"wckeys", 1, "wckey"},
+	{"accounts", 1, "account", (*manager).addAccounts, (*manager).modifyAccounts, (*manager).deleteAccounts, (*manager).showAccounts, true},
+	{"associations", 2, "association", nil, nil, nil, (*manager).showAssociations, true},
+	{"clusters", 2, "cluster", (*manager).addClusters, (*manager).modifyClusters, (*manager).deleteClusters, (*manager).showClusters, true},
+	{"configuration", 2, "configuration", nil, nil, nil, (*manager).showConfiguration, false},
+	{"coordinators", 2, "coordinator", (*manager).addCoordinators, nil, (*manager).deleteCoordinators, nil, false},
+	{"events", 1, "event", nil, nil, nil, (*manager).showEvents, false},
+	{"federations", 1, "federation", nil, nil, nil, nothingOf(format.ManagerFederations), false},
+	{"problems", 1, "problem", nil, nil, nil, (*manager).showProblems, false},
+	{"qos", 1, "qos", (*manager).addQos, (*manager).modifyQos, (*manager).deleteQos, (*manager).showQos, true},
+	{"resources", 4, "resource", nil, nil, nil, nothingOf(format.ManagerResources), false},
+	{"reservations", 4, "reservation", nil, nil, nil, nothingOf(format.ManagerReservations), false},
+	{"runawayjobs", 2, "runaway", nil, nil, nil, (*manager).showRunaway, false},
+	{"orphanjobs", 2, "runaway", nil, nil, nil, (*manager).showRunaway, false},
+	{"stats", 1, "stats", nil, nil, nil, (*manager).showStats, false},
+	{"transactions", 1, "transaction", nil, nil, nil, (*manager).showTransactions, false},
+	{"txn", 1, "transaction", nil, nil, nil, (*manager).showTransactions, false},
+	{"tres", 2, "tres", nil, nil, nil, (*manager).showTres, true},
+	{"users", 1, "user", (*manager).addUsers, (*manager).modifyUsers, (*manager).deleteUsers, (*manager).showUsers, true},
+	{"wckeys", 1, "wckey", nil, nil, (*manager).deleteWckeys, (*manager).showWckeys, true},
 }
 
-// entity finds what a word names; "" is nothing that is known.
-func managerEntity(word string) string {
-	for _, e := range managerEntities {
-		if strings.EqualFold(strings.TrimSuffix(e.word, "s"), word) {
-			return e.name
+// managerEntity finds what the first word names: an index into managerEntities, -1 for nothing that is known.
+func managerEntity(words []string) int {
+	if len(words) == 0 {
+		return -1
+	}
+	for i, e := range managerEntities {
+		if strings.EqualFold(strings.TrimSuffix(e.word, "s"), words[0]) {
+			return i
 		}
 	}
-	for _, e := range managerEntities {
-		if slurm.Keyed(word, e.word, e.least) {
-			return e.name
+	for i, e := range managerEntities {
+		if slurm.Keyed(words[0], e.word, e.least) {
+			return i
 		}
 	}
-	return ""
+	return -1
+}
+
+// wants says which entities a command takes.
+func (m *manager) wants(command string, takes func(int) bool) int {
+	var names []string
+	for i, e := range managerEntities {
+		if takes(i) && !slices.Contains(names, e.name) {
+			names = append(names, e.name)
+		}
+	}
+	return m.fail("No valid entity in %s command: it takes one of %s", command, strings.Join(names, ", "))
 }
 
 // print prints a table.

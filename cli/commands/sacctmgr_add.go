@@ -74,19 +74,14 @@ func (m *manager) readOrder(words []string, kind string) (*order, []string, erro
 }
 
 func (m *manager) add(words []string) int {
-	kind := ""
-	if len(words) > 0 {
-		kind = managerEntity(words[0])
+	i := managerEntity(words)
+	if i >= 0 && (managerEntities[i].name == "federation" || managerEntities[i].name == "resource") {
+		return m.fail("sacctmgr add %s is not supported by Stint: there is one cluster, and licences are those of slurm.conf", managerEntities[i].name)
 	}
-	f := map[string]func(*manager, *order) int{
-		"account": (*manager).addAccounts, "user": (*manager).addUsers, "qos": (*manager).addQos, "cluster": (*manager).addClusters, "coordinator": (*manager).addCoordinators,
-	}[kind]
-	switch {
-	case kind == "federation" || kind == "resource":
-		return m.fail("sacctmgr add %s is not supported by Stint: there is one cluster, and licences are those of slurm.conf", kind)
-	case f == nil:
-		return m.fail("No valid entity in add command: Account, Cluster, Coordinator, QOS or User")
+	if i < 0 || managerEntities[i].add == nil {
+		return m.wants("add", func(i int) bool { return managerEntities[i].add != nil })
 	}
+	kind, f := managerEntities[i].name, managerEntities[i].add
 	if err := m.look(false); err != nil {
 		return m.fail("%s", err)
 	}

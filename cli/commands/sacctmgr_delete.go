@@ -11,17 +11,11 @@ import (
 )
 
 func (m *manager) delete(words []string) int {
-	kind := ""
-	if len(words) > 0 {
-		kind = managerEntity(words[0])
+	i := managerEntity(words)
+	if i < 0 || managerEntities[i].remove == nil {
+		return m.wants("delete", func(i int) bool { return managerEntities[i].remove != nil })
 	}
-	f := map[string]func(*manager, *query) int{
-		"account": (*manager).deleteAccounts, "user": (*manager).deleteUsers, "qos": (*manager).deleteQos, "cluster": (*manager).deleteClusters,
-		"coordinator": (*manager).deleteCoordinators, "wckey": (*manager).deleteWckeys,
-	}[kind]
-	if f == nil {
-		return m.fail("No valid entity in delete command: Account, Cluster, Coordinator, QOS or User")
-	}
+	kind, f := managerEntities[i].name, managerEntities[i].remove
 	if err := m.look(false); err != nil {
 		return m.fail("%s", err)
 	}

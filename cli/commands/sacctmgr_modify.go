@@ -41,16 +41,11 @@ func (m *manager) readChange(words []string, kind string) (*query, *settings, []
 }
 
 func (m *manager) modify(words []string) int {
-	kind := ""
-	if len(words) > 0 {
-		kind = managerEntity(words[0])
+	i := managerEntity(words)
+	if i < 0 || managerEntities[i].modify == nil {
+		return m.wants("modify", func(i int) bool { return managerEntities[i].modify != nil })
 	}
-	f := map[string]func(*manager, *query, *settings) int{
-		"account": (*manager).modifyAccounts, "user": (*manager).modifyUsers, "qos": (*manager).modifyQos, "cluster": (*manager).modifyClusters,
-	}[kind]
-	if f == nil {
-		return m.fail("No valid entity in modify command: Account, Cluster, QOS or User")
-	}
+	kind, f := managerEntities[i].name, managerEntities[i].modify
 	if err := m.look(false); err != nil {
 		return m.fail("%s", err)
 	}

@@ -116,21 +116,11 @@ func readQuery(words []string, entity string) (*query, error) {
 func in(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 
 func (m *manager) show(words []string) int {
-	entity := ""
-	if len(words) > 0 {
-		entity = managerEntity(words[0])
+	i := managerEntity(words)
+	if i < 0 || managerEntities[i].show == nil {
+		return m.wants("show", func(i int) bool { return managerEntities[i].show != nil })
 	}
-	shown := map[string]func(*manager, *query) int{
-		"account": (*manager).showAccounts, "association": (*manager).showAssociations, "cluster": (*manager).showClusters,
-		"event": (*manager).showEvents, "federation": nothingOf(format.ManagerFederations), "problem": (*manager).showProblems,
-		"qos": (*manager).showQos, "reservation": nothingOf(format.ManagerReservations), "resource": nothingOf(format.ManagerResources),
-		"runaway": (*manager).showRunaway, "stats": (*manager).showStats, "transaction": (*manager).showTransactions, "tres": (*manager).showTres,
-		"user": (*manager).showUsers, "wckey": (*manager).showWckeys, "configuration": (*manager).showConfiguration,
-	}
-	f := shown[entity]
-	if f == nil {
-		return m.fail("show needs one of Account, Association, Cluster, Configuration, Event, Federation, Problem, QOS, Resource, Reservation, RunawayJobs, Stats, Transaction, TRES, User and WCKey")
-	}
+	entity, f := managerEntities[i].name, managerEntities[i].show
 	q, err := readQuery(words[1:], entity)
 	if err != nil {
 		return m.fail("%s", err)
@@ -138,7 +128,7 @@ func (m *manager) show(words []string) int {
 	if entity == "event" && len(q.names) > 0 {
 		return m.fail("Unknown condition: %s", q.names[0])
 	}
-	if m.s.JSON && entity != "account" && entity != "association" && entity != "cluster" && entity != "qos" && entity != "tres" && entity != "user" && entity != "wckey" {
+	if m.s.JSON && !managerEntities[i].json {
 		return m.fail("sacctmgr show %s --json is not supported by Stint yet", entity)
 	}
 	q.withAssoc = q.withAssoc || m.s.WithAssoc

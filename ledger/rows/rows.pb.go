@@ -2746,6 +2746,8 @@ type Status struct {
 	SnapshotSeq   uint64                 `protobuf:"varint,4,opt,name=snapshot_seq,json=snapshotSeq,proto3" json:"snapshot_seq,omitempty"`
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // why it stands still
 	Host          string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
+	Cluster       string                 `protobuf:"bytes,7,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Qos           []string               `protobuf:"bytes,8,rep,name=qos,proto3" json:"qos,omitempty"` // the names there are, and those there were
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2822,6 +2824,20 @@ func (x *Status) GetHost() string {
 		return x.Host
 	}
 	return ""
+}
+
+func (x *Status) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Status) GetQos() []string {
+	if x != nil {
+		return x.Qos
+	}
+	return nil
 }
 
 // Meta: what the directory is.
@@ -3193,14 +3209,16 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	" \x01(\tR\x04node\x12\x12\n" +
 	"\x04void\x18\v \x01(\bR\x04void\x12\x10\n" +
 	"\x03raw\x18\f \x01(\tR\x03raw\x12\x18\n" +
-	"\asubject\x18\r \x01(\tR\asubject\"\x99\x01\n" +
+	"\asubject\x18\r \x01(\tR\asubject\"\xc5\x01\n" +
 	"\x06Status\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\arecords\x18\x02 \x01(\x04R\arecords\x12\x16\n" +
 	"\x06format\x18\x03 \x01(\rR\x06format\x12!\n" +
 	"\fsnapshot_seq\x18\x04 \x01(\x04R\vsnapshotSeq\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x12\n" +
-	"\x04host\x18\x06 \x01(\tR\x04host\"9\n" +
+	"\x04host\x18\x06 \x01(\tR\x04host\x12\x18\n" +
+	"\acluster\x18\a \x01(\tR\acluster\x12\x10\n" +
+	"\x03qos\x18\b \x03(\tR\x03qos\"9\n" +
 	"\x04Meta\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x19\n" +
 	"\bfirst_us\x18\x02 \x01(\x03R\afirstUsB\x18Z\x16stint/ledger/rows;rowsb\x06proto3"

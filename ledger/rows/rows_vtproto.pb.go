@@ -91,9 +91,7 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.FailedNode = m.FailedNode
 	r.Resized = m.Resized
 	r.TasksAsked = m.TasksAsked
-	r.Script = m.Script.CloneVT()
 	r.WaitReason = m.WaitReason
-	r.Allocation = m.Allocation.CloneVT()
 	r.Association = m.Association
 	r.QosId = m.QosId
 	r.Steps = m.Steps
@@ -102,6 +100,20 @@ func (m *JobRow) CloneVT() *JobRow {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Tasks = tmpContainer
+	}
+	if rhs := m.Script; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
+			r.Script = vtpb.CloneVT()
+		} else {
+			r.Script = proto.Clone(rhs).(*events.BlobRef)
+		}
+	}
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -263,9 +275,15 @@ func (m *AllocationRow) CloneVT() *AllocationRow {
 		return (*AllocationRow)(nil)
 	}
 	r := new(AllocationRow)
-	r.Allocation = m.Allocation.CloneVT()
 	r.Run = m.Run
 	r.StartUs = m.StartUs
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -690,7 +708,6 @@ func (m *Record) CloneVT() *Record {
 	}
 	r := new(Record)
 	r.Job = m.Job.CloneVT()
-	r.Allocation = m.Allocation.CloneVT()
 	r.StepsOnly = m.StepsOnly
 	if rhs := m.Steps; rhs != nil {
 		tmpContainer := make([]*StepRow, len(rhs))
@@ -698,6 +715,13 @@ func (m *Record) CloneVT() *Record {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Steps = tmpContainer
+	}
+	if rhs := m.Allocation; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
+			r.Allocation = vtpb.CloneVT()
+		} else {
+			r.Allocation = proto.Clone(rhs).(*events.Allocation)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -750,6 +774,12 @@ func (m *Status) CloneVT() *Status {
 	r.SnapshotSeq = m.SnapshotSeq
 	r.Error = m.Error
 	r.Host = m.Host
+	r.Cluster = m.Cluster
+	if rhs := m.Qos; rhs != nil {
+		tmpContainer := make([]string, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Qos = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -989,10 +1019,18 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 	if this.TasksAsked != that.TasksAsked {
 		return false
 	}
-	if !this.Script.EqualVT(that.Script) {
+	if equal, ok := interface{}(this.Script).(interface{ EqualVT(*events.BlobRef) bool }); ok {
+		if !equal.EqualVT(that.Script) {
+			return false
+		}
+	} else if !proto.Equal(this.Script, that.Script) {
 		return false
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.WaitReason != that.WaitReason {
@@ -1293,7 +1331,11 @@ func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.Run != that.Run {
@@ -2077,7 +2119,11 @@ func (this *Record) EqualVT(that *Record) bool {
 			}
 		}
 	}
-	if !this.Allocation.EqualVT(that.Allocation) {
+	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
+		if !equal.EqualVT(that.Allocation) {
+			return false
+		}
+	} else if !proto.Equal(this.Allocation, that.Allocation) {
 		return false
 	}
 	if this.StepsOnly != that.StepsOnly {
@@ -2171,6 +2217,18 @@ func (this *Status) EqualVT(that *Status) bool {
 	}
 	if this.Host != that.Host {
 		return false
+	}
+	if this.Cluster != that.Cluster {
+		return false
+	}
+	if len(this.Qos) != len(that.Qos) {
+		return false
+	}
+	for i, vx := range this.Qos {
+		vy := that.Qos[i]
+		if vx != vy {
+			return false
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -2287,24 +2345,48 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xa8
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
 		dAtA[i] = 0xa2
 	}
 	if m.Script != nil {
-		size, err := m.Script.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Script).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Script)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
@@ -3446,12 +3528,24 @@ func (m *AllocationRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4694,12 +4788,24 @@ func (m *Record) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x20
 	}
 	if m.Allocation != nil {
-		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Allocation).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Allocation)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -4876,6 +4982,22 @@ func (m *Status) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Qos) > 0 {
+		for iNdEx := len(m.Qos) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Qos[iNdEx])
+			copy(dAtA[i:], m.Qos[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Qos[iNdEx])))
+			i--
+			dAtA[i] = 0x42
+		}
+	}
+	if len(m.Cluster) > 0 {
+		i -= len(m.Cluster)
+		copy(dAtA[i:], m.Cluster)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Cluster)))
+		i--
+		dAtA[i] = 0x3a
 	}
 	if len(m.Host) > 0 {
 		i -= len(m.Host)
@@ -5190,11 +5312,23 @@ func (m *JobRow) SizeVT() (n int) {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.TasksAsked))
 	}
 	if m.Script != nil {
-		l = m.Script.SizeVT()
+		if size, ok := interface{}(m.Script).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Script)
+		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.WaitReason != 0 {
@@ -5454,7 +5588,13 @@ func (m *AllocationRow) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Run != 0 {
@@ -5994,7 +6134,13 @@ func (m *Record) SizeVT() (n int) {
 		}
 	}
 	if m.Allocation != nil {
-		l = m.Allocation.SizeVT()
+		if size, ok := interface{}(m.Allocation).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Allocation)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.StepsOnly {
@@ -6086,6 +6232,16 @@ func (m *Status) SizeVT() (n int) {
 	l = len(m.Host)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Cluster)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.Qos) > 0 {
+		for _, s := range m.Qos {
+			l = len(s)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7807,8 +7963,16 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Script == nil {
 				m.Script = &events.BlobRef{}
 			}
-			if err := m.Script.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Script).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Script); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 68:
@@ -7843,8 +8007,16 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 69:
@@ -9558,8 +9730,16 @@ func (m *AllocationRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -12858,8 +13038,16 @@ func (m *Record) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Allocation).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 4:
@@ -13475,6 +13663,70 @@ func (m *Status) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Host = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 7:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Cluster", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Cluster = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 8:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Qos", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Qos = append(m.Qos, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
