@@ -277,7 +277,7 @@ next:
 		}
 		return States{}, refusal("Invalid job state specified: %s; known are all, %s%s", clip(w), strings.Join(StateNames(), ", "), mean(strings.ToUpper(w), StateNames()))
 	}
-	if out.All && (len(out.States) > 0 || out.Completing || out.Requeued || out.Special) {
+	if out.All && strings.ContainsAny(strings.TrimSpace(value), ", ") {
 		return States{}, refusal("Invalid job state specified: all; it stands alone")
 	}
 	if !out.Any() && strings.TrimSpace(value) == "" {

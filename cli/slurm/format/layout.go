@@ -36,14 +36,6 @@ func (f Fields[R]) whole(field *Field[R]) bool {
 	return (f.noAll() || f.named("StepId") != nil) && field.Letter != 0 && strings.IndexByte("lLMnxYNR", field.Letter) >= 0
 }
 
-// blank are the letters of which a narrow column shows nothing where there is nothing to show.
-func (f Fields[R]) blank() string {
-	if f.noAll() {
-		return "oW"
-	}
-	return "G"
-}
-
 func (f Fields[R]) letter(c byte) *Field[R] {
 	for i := range f {
 		if f[i].Letter == c {
@@ -81,7 +73,6 @@ type column[R any] struct {
 	right  bool
 	suffix string
 	every  bool // it is one of those that `all` stands for
-	blank  bool // a narrow column shows nothing of "(null)", as C's printf does
 	whole  bool // values that are wider than the column are not cut
 }
 
@@ -141,7 +132,7 @@ func (f Fields[R]) ByLetter(format string) (l Layout[R], notes []string) {
 		if c.fit == 0 {
 			c.fit, c.width = c.width, 0
 		}
-		c.suffix, c.blank, c.whole = part[j+1:], strings.IndexByte(f.blank(), part[j]) >= 0, f.whole(c.field)
+		c.suffix, c.whole = part[j+1:], f.whole(c.field)
 		l.columns = append(l.columns, c)
 	}
 	return l, notes
@@ -203,7 +194,7 @@ func (f Fields[R]) ByName(format string) (l Layout[R], notes []string) {
 		if len(l.columns) == maxColumns {
 			return l, append(notes, fmt.Sprintf("the format has more than %d fields; the others are left out", maxColumns))
 		}
-		c := column[R]{field: field, width: defaultWidth, fit: -1, blank: true, whole: f.whole(field)}
+		c := column[R]{field: field, width: defaultWidth, fit: -1, whole: f.whole(field)}
 		if sized {
 			spec, c.right = strings.CutPrefix(spec, ".")
 			j := 0
@@ -267,8 +258,8 @@ func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
 			switch {
 			case c.whole && c.right && len(text) >= c.width && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
 				b.WriteString(text)
-			case c.blank && text == "(null)" && 0 < c.width && c.width < len(text):
-				b.WriteString(place("", c.width, c.right))
+			case !c.right && text == "(null)" && 0 < c.width && c.width < len(text):
+				b.WriteString(place("", c.width, false)) // as C's printf does with less than six bytes
 			case c.field.Letter == 'P' && strings.HasSuffix(text, "*") && 0 < c.width && c.width < len(text): // the mark of the default partition stays
 				b.WriteString(text[:c.width-1] + "*")
 			default:
