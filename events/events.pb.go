@@ -8760,6 +8760,7 @@ type StepExited struct {
 	Usage         *Usage                 `protobuf:"bytes,10,opt,name=usage,proto3" json:"usage,omitempty"`
 	StartedUs     int64                  `protobuf:"varint,11,opt,name=started_us,json=startedUs,proto3" json:"started_us,omitempty"` // 0: never started
 	ElapsedUs     int64                  `protobuf:"varint,12,opt,name=elapsed_us,json=elapsedUs,proto3" json:"elapsed_us,omitempty"` // by the monotonic clock
+	Part          *StepPart              `protobuf:"bytes,13,opt,name=part,proto3" json:"part,omitempty"`                             // of a numbered step that was over before anything was said of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8880,6 +8881,13 @@ func (x *StepExited) GetElapsedUs() int64 {
 	return 0
 }
 
+func (x *StepExited) GetPart() *StepPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
 // Usage of one step on one node: sums at its end and peaks during it.
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -8896,6 +8904,7 @@ type Usage struct {
 	MaxPids       uint64                 `protobuf:"varint,11,opt,name=max_pids,json=maxPids,proto3" json:"max_pids,omitempty"`
 	Node          string                 `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`
 	MinCpuUs      uint64                 `protobuf:"varint,13,opt,name=min_cpu_us,json=minCpuUs,proto3" json:"min_cpu_us,omitempty"`
+	Tasks         *TaskPeaks             `protobuf:"bytes,14,opt,name=tasks,proto3" json:"tasks,omitempty"` // of a numbered step: the peaks above are of one task each then, not of all together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9023,30 +9032,46 @@ func (x *Usage) GetMinCpuUs() uint64 {
 	return 0
 }
 
-type DeviceAiling struct {
+func (x *Usage) GetTasks() *TaskPeaks {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+// TaskPeaks: which tasks had the peaks that a Usage tells of, and the sums of all tasks' peaks.
+type TaskPeaks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	Fatal         bool                   `protobuf:"varint,3,opt,name=fatal,proto3" json:"fatal,omitempty"`
+	RssTask       uint32                 `protobuf:"varint,1,opt,name=rss_task,json=rssTask,proto3" json:"rss_task,omitempty"`
+	VmTask        uint32                 `protobuf:"varint,2,opt,name=vm_task,json=vmTask,proto3" json:"vm_task,omitempty"`
+	PagesTask     uint32                 `protobuf:"varint,3,opt,name=pages_task,json=pagesTask,proto3" json:"pages_task,omitempty"`
+	CpuTask       uint32                 `protobuf:"varint,4,opt,name=cpu_task,json=cpuTask,proto3" json:"cpu_task,omitempty"`
+	ReadTask      uint32                 `protobuf:"varint,5,opt,name=read_task,json=readTask,proto3" json:"read_task,omitempty"`
+	WriteTask     uint32                 `protobuf:"varint,6,opt,name=write_task,json=writeTask,proto3" json:"write_task,omitempty"`
+	MaxReadBytes  uint64                 `protobuf:"varint,7,opt,name=max_read_bytes,json=maxReadBytes,proto3" json:"max_read_bytes,omitempty"`
+	MaxWriteBytes uint64                 `protobuf:"varint,8,opt,name=max_write_bytes,json=maxWriteBytes,proto3" json:"max_write_bytes,omitempty"`
+	SumRssKib     uint64                 `protobuf:"varint,9,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"`
+	SumVmKib      uint64                 `protobuf:"varint,10,opt,name=sum_vm_kib,json=sumVmKib,proto3" json:"sum_vm_kib,omitempty"`
+	SumPages      uint64                 `protobuf:"varint,11,opt,name=sum_pages,json=sumPages,proto3" json:"sum_pages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DeviceAiling) Reset() {
+func (x *TaskPeaks) Reset() {
 	file_events_events_proto_init()
-	*x = DeviceAiling{}
+	*x = TaskPeaks{}
 	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DeviceAiling) String() string {
+func (x *TaskPeaks) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DeviceAiling) ProtoMessage() {}
+func (*TaskPeaks) ProtoMessage() {}
 
-func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
+func (x *TaskPeaks) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
@@ -9059,9 +9084,127 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use TaskPeaks.ProtoReflect.Descriptor instead.
+func (*TaskPeaks) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *TaskPeaks) GetRssTask() uint32 {
+	if x != nil {
+		return x.RssTask
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetVmTask() uint32 {
+	if x != nil {
+		return x.VmTask
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetPagesTask() uint32 {
+	if x != nil {
+		return x.PagesTask
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetCpuTask() uint32 {
+	if x != nil {
+		return x.CpuTask
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetReadTask() uint32 {
+	if x != nil {
+		return x.ReadTask
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetWriteTask() uint32 {
+	if x != nil {
+		return x.WriteTask
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetMaxReadBytes() uint64 {
+	if x != nil {
+		return x.MaxReadBytes
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetMaxWriteBytes() uint64 {
+	if x != nil {
+		return x.MaxWriteBytes
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetSumRssKib() uint64 {
+	if x != nil {
+		return x.SumRssKib
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetSumVmKib() uint64 {
+	if x != nil {
+		return x.SumVmKib
+	}
+	return 0
+}
+
+func (x *TaskPeaks) GetSumPages() uint64 {
+	if x != nil {
+		return x.SumPages
+	}
+	return 0
+}
+
+type DeviceAiling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Fatal         bool                   `protobuf:"varint,3,opt,name=fatal,proto3" json:"fatal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceAiling) Reset() {
+	file_events_events_proto_init()
+	*x = DeviceAiling{}
+	mi := &file_events_events_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceAiling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceAiling) ProtoMessage() {}
+
+func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -9097,7 +9240,7 @@ type ShareMessage struct {
 func (x *ShareMessage) Reset() {
 	file_events_events_proto_init()
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9110,7 +9253,7 @@ func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9123,7 +9266,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -9159,7 +9302,7 @@ type ShareFactor struct {
 func (x *ShareFactor) Reset() {
 	file_events_events_proto_init()
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9172,7 +9315,7 @@ func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9185,7 +9328,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -9221,7 +9364,7 @@ type UsageSample struct {
 func (x *UsageSample) Reset() {
 	file_events_events_proto_init()
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9234,7 +9377,7 @@ func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9247,7 +9390,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -9285,7 +9428,7 @@ type StepUsage struct {
 func (x *StepUsage) Reset() {
 	file_events_events_proto_init()
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9298,7 +9441,7 @@ func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9311,7 +9454,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -9408,7 +9551,7 @@ type Config struct {
 func (x *Config) Reset() {
 	file_events_events_proto_init()
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9421,7 +9564,7 @@ func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9434,7 +9577,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Config) GetCluster() string {
@@ -9798,7 +9941,7 @@ type LicenseDef struct {
 func (x *LicenseDef) Reset() {
 	file_events_events_proto_init()
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9811,7 +9954,7 @@ func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9824,7 +9967,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -9852,7 +9995,7 @@ type Setting struct {
 func (x *Setting) Reset() {
 	file_events_events_proto_init()
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9865,7 +10008,7 @@ func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9878,7 +10021,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{81}
+	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Setting) GetKey() string {
@@ -9913,7 +10056,7 @@ type CgroupConf struct {
 func (x *CgroupConf) Reset() {
 	file_events_events_proto_init()
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9926,7 +10069,7 @@ func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9939,7 +10082,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{82}
+	return file_events_events_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -10034,7 +10177,7 @@ type NodeDef struct {
 func (x *NodeDef) Reset() {
 	file_events_events_proto_init()
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10047,7 +10190,7 @@ func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10060,7 +10203,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{83}
+	return file_events_events_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -10218,7 +10361,7 @@ type GresDef struct {
 func (x *GresDef) Reset() {
 	file_events_events_proto_init()
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[84]
+	mi := &file_events_events_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10231,7 +10374,7 @@ func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[84]
+	mi := &file_events_events_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10244,7 +10387,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{84}
+	return file_events_events_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *GresDef) GetName() string {
@@ -10332,7 +10475,7 @@ type PartitionDef struct {
 func (x *PartitionDef) Reset() {
 	file_events_events_proto_init()
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[85]
+	mi := &file_events_events_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10345,7 +10488,7 @@ func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[85]
+	mi := &file_events_events_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10358,7 +10501,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{85}
+	return file_events_events_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -11371,7 +11514,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\astd_err\x18\r \x01(\tR\x06stdErr\x12(\n" +
 	"\x05asked\x18\x0e \x03(\v2\x12.stint.events.GresR\x05asked\x12\x1f\n" +
 	"\vsubmit_line\x18\x0f \x01(\tR\n" +
-	"submitLine\"\xe3\x02\n" +
+	"submitLine\"\x8f\x03\n" +
 	"\n" +
 	"StepExited\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
@@ -11390,7 +11533,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"started_us\x18\v \x01(\x03R\tstartedUs\x12\x1d\n" +
 	"\n" +
-	"elapsed_us\x18\f \x01(\x03R\telapsedUs\"\xfc\x02\n" +
+	"elapsed_us\x18\f \x01(\x03R\telapsedUs\x12*\n" +
+	"\x04part\x18\r \x01(\v2\x16.stint.events.StepPartR\x04part\"\xab\x03\n" +
 	"\x05Usage\x12\x17\n" +
 	"\auser_us\x18\x01 \x01(\x04R\x06userUs\x12\x1b\n" +
 	"\tsystem_us\x18\x02 \x01(\x04R\bsystemUs\x12\x1e\n" +
@@ -11409,7 +11553,24 @@ const file_events_events_proto_rawDesc = "" +
 	"\bmax_pids\x18\v \x01(\x04R\amaxPids\x12\x12\n" +
 	"\x04node\x18\f \x01(\tR\x04node\x12\x1c\n" +
 	"\n" +
-	"min_cpu_us\x18\r \x01(\x04R\bminCpuUs\"P\n" +
+	"min_cpu_us\x18\r \x01(\x04R\bminCpuUs\x12-\n" +
+	"\x05tasks\x18\x0e \x01(\v2\x17.stint.events.TaskPeaksR\x05tasks\"\xde\x02\n" +
+	"\tTaskPeaks\x12\x19\n" +
+	"\brss_task\x18\x01 \x01(\rR\arssTask\x12\x17\n" +
+	"\avm_task\x18\x02 \x01(\rR\x06vmTask\x12\x1d\n" +
+	"\n" +
+	"pages_task\x18\x03 \x01(\rR\tpagesTask\x12\x19\n" +
+	"\bcpu_task\x18\x04 \x01(\rR\acpuTask\x12\x1b\n" +
+	"\tread_task\x18\x05 \x01(\rR\breadTask\x12\x1d\n" +
+	"\n" +
+	"write_task\x18\x06 \x01(\rR\twriteTask\x12$\n" +
+	"\x0emax_read_bytes\x18\a \x01(\x04R\fmaxReadBytes\x12&\n" +
+	"\x0fmax_write_bytes\x18\b \x01(\x04R\rmaxWriteBytes\x12\x1e\n" +
+	"\vsum_rss_kib\x18\t \x01(\x04R\tsumRssKib\x12\x1c\n" +
+	"\n" +
+	"sum_vm_kib\x18\n" +
+	" \x01(\x04R\bsumVmKib\x12\x1b\n" +
+	"\tsum_pages\x18\v \x01(\x04R\bsumPages\"P\n" +
 	"\fDeviceAiling\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
@@ -11877,7 +12038,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(PartitionAct)(0),        // 1: stint.events.PartitionAct
@@ -11972,18 +12133,19 @@ var file_events_events_proto_goTypes = []any{
 	(*StepPart)(nil),         // 90: stint.events.StepPart
 	(*StepExited)(nil),       // 91: stint.events.StepExited
 	(*Usage)(nil),            // 92: stint.events.Usage
-	(*DeviceAiling)(nil),     // 93: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 94: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 95: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 96: stint.events.UsageSample
-	(*StepUsage)(nil),        // 97: stint.events.StepUsage
-	(*Config)(nil),           // 98: stint.events.Config
-	(*LicenseDef)(nil),       // 99: stint.events.LicenseDef
-	(*Setting)(nil),          // 100: stint.events.Setting
-	(*CgroupConf)(nil),       // 101: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 102: stint.events.NodeDef
-	(*GresDef)(nil),          // 103: stint.events.GresDef
-	(*PartitionDef)(nil),     // 104: stint.events.PartitionDef
+	(*TaskPeaks)(nil),        // 93: stint.events.TaskPeaks
+	(*DeviceAiling)(nil),     // 94: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 95: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 96: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 97: stint.events.UsageSample
+	(*StepUsage)(nil),        // 98: stint.events.StepUsage
+	(*Config)(nil),           // 99: stint.events.Config
+	(*LicenseDef)(nil),       // 100: stint.events.LicenseDef
+	(*Setting)(nil),          // 101: stint.events.Setting
+	(*CgroupConf)(nil),       // 102: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 103: stint.events.NodeDef
+	(*GresDef)(nil),          // 104: stint.events.GresDef
+	(*PartitionDef)(nil),     // 105: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
@@ -12002,9 +12164,9 @@ var file_events_events_proto_depIdxs = []int32{
 	44,  // 13: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
 	8,   // 14: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
 	2,   // 15: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	103, // 16: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	104, // 16: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
 	1,   // 17: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	104, // 18: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	105, // 18: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
 	37,  // 19: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
 	3,   // 20: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
 	4,   // 21: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
@@ -12079,17 +12241,17 @@ var file_events_events_proto_depIdxs = []int32{
 	2,   // 90: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
 	34,  // 91: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
 	54,  // 92: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	98,  // 93: stint.events.Configured.config:type_name -> stint.events.Config
+	99,  // 93: stint.events.Configured.config:type_name -> stint.events.Config
 	54,  // 94: stint.events.Administered.intent:type_name -> stint.events.IntentRef
 	36,  // 95: stint.events.Administered.policy:type_name -> stint.events.Policy
 	1,   // 96: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	104, // 97: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	100, // 98: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	105, // 97: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	101, // 98: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
 	83,  // 99: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
 	84,  // 100: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
 	89,  // 101: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
 	91,  // 102: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	93,  // 103: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	94,  // 103: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
 	86,  // 104: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
 	85,  // 105: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
 	88,  // 106: stint.events.Inventory.devices:type_name -> stint.events.Device
@@ -12098,22 +12260,24 @@ var file_events_events_proto_depIdxs = []int32{
 	44,  // 109: stint.events.StepPart.asked:type_name -> stint.events.Gres
 	16,  // 110: stint.events.StepExited.cause:type_name -> stint.events.EndCause
 	92,  // 111: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	95,  // 112: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	97,  // 113: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	92,  // 114: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	100, // 115: stint.events.Config.settings:type_name -> stint.events.Setting
-	102, // 116: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	104, // 117: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	101, // 118: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	17,  // 119: stint.events.Config.private_data:type_name -> stint.events.Private
-	99,  // 120: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	103, // 121: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	18,  // 122: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	123, // [123:123] is the sub-list for method output_type
-	123, // [123:123] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	90,  // 112: stint.events.StepExited.part:type_name -> stint.events.StepPart
+	93,  // 113: stint.events.Usage.tasks:type_name -> stint.events.TaskPeaks
+	96,  // 114: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	98,  // 115: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	92,  // 116: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	101, // 117: stint.events.Config.settings:type_name -> stint.events.Setting
+	103, // 118: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	105, // 119: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	102, // 120: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	17,  // 121: stint.events.Config.private_data:type_name -> stint.events.Private
+	100, // 122: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	104, // 123: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	18,  // 124: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	125, // [125:125] is the sub-list for method output_type
+	125, // [125:125] is the sub-list for method input_type
+	125, // [125:125] is the sub-list for extension type_name
+	125, // [125:125] is the sub-list for extension extendee
+	0,   // [0:125] is the sub-list for field type_name
 }
 
 var file_events_events_proto_once sync.Once
@@ -12168,7 +12332,7 @@ func file_events_events_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      19,
-			NumMessages:   86,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2493,6 +2493,7 @@ func (m *StepExited) CloneVT() *StepExited {
 	r.Usage = m.Usage.CloneVT()
 	r.StartedUs = m.StartedUs
 	r.ElapsedUs = m.ElapsedUs
+	r.Part = m.Part.CloneVT()
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2522,6 +2523,7 @@ func (m *Usage) CloneVT() *Usage {
 	r.MaxPids = m.MaxPids
 	r.Node = m.Node
 	r.MinCpuUs = m.MinCpuUs
+	r.Tasks = m.Tasks.CloneVT()
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2530,6 +2532,33 @@ func (m *Usage) CloneVT() *Usage {
 }
 
 func (m *Usage) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *TaskPeaks) CloneVT() *TaskPeaks {
+	if m == nil {
+		return (*TaskPeaks)(nil)
+	}
+	r := new(TaskPeaks)
+	r.RssTask = m.RssTask
+	r.VmTask = m.VmTask
+	r.PagesTask = m.PagesTask
+	r.CpuTask = m.CpuTask
+	r.ReadTask = m.ReadTask
+	r.WriteTask = m.WriteTask
+	r.MaxReadBytes = m.MaxReadBytes
+	r.MaxWriteBytes = m.MaxWriteBytes
+	r.SumRssKib = m.SumRssKib
+	r.SumVmKib = m.SumVmKib
+	r.SumPages = m.SumPages
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *TaskPeaks) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
@@ -7000,6 +7029,9 @@ func (this *StepExited) EqualVT(that *StepExited) bool {
 	if this.ElapsedUs != that.ElapsedUs {
 		return false
 	}
+	if !this.Part.EqualVT(that.Part) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -7055,11 +7087,63 @@ func (this *Usage) EqualVT(that *Usage) bool {
 	if this.MinCpuUs != that.MinCpuUs {
 		return false
 	}
+	if !this.Tasks.EqualVT(that.Tasks) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
 func (this *Usage) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*Usage)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *TaskPeaks) EqualVT(that *TaskPeaks) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if this.RssTask != that.RssTask {
+		return false
+	}
+	if this.VmTask != that.VmTask {
+		return false
+	}
+	if this.PagesTask != that.PagesTask {
+		return false
+	}
+	if this.CpuTask != that.CpuTask {
+		return false
+	}
+	if this.ReadTask != that.ReadTask {
+		return false
+	}
+	if this.WriteTask != that.WriteTask {
+		return false
+	}
+	if this.MaxReadBytes != that.MaxReadBytes {
+		return false
+	}
+	if this.MaxWriteBytes != that.MaxWriteBytes {
+		return false
+	}
+	if this.SumRssKib != that.SumRssKib {
+		return false
+	}
+	if this.SumVmKib != that.SumVmKib {
+		return false
+	}
+	if this.SumPages != that.SumPages {
+		return false
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *TaskPeaks) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*TaskPeaks)
 	if !ok {
 		return false
 	}
@@ -14757,6 +14841,16 @@ func (m *StepExited) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Part != nil {
+		size, err := m.Part.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x6a
+	}
 	if m.ElapsedUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ElapsedUs))
 		i--
@@ -14862,6 +14956,16 @@ func (m *Usage) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Tasks != nil {
+		size, err := m.Tasks.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x72
+	}
 	if m.MinCpuUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MinCpuUs))
 		i--
@@ -14926,6 +15030,94 @@ func (m *Usage) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.UserUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.UserUs))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *TaskPeaks) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *TaskPeaks) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *TaskPeaks) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.SumPages != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SumPages))
+		i--
+		dAtA[i] = 0x58
+	}
+	if m.SumVmKib != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SumVmKib))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.SumRssKib != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SumRssKib))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.MaxWriteBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxWriteBytes))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.MaxReadBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MaxReadBytes))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.WriteTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WriteTask))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.ReadTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ReadTask))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.CpuTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CpuTask))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.PagesTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PagesTask))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.VmTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.VmTask))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.RssTask != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RssTask))
 		i--
 		dAtA[i] = 0x8
 	}
@@ -19478,6 +19670,10 @@ func (m *StepExited) SizeVT() (n int) {
 	if m.ElapsedUs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ElapsedUs))
 	}
+	if m.Part != nil {
+		l = m.Part.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -19527,6 +19723,53 @@ func (m *Usage) SizeVT() (n int) {
 	}
 	if m.MinCpuUs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.MinCpuUs))
+	}
+	if m.Tasks != nil {
+		l = m.Tasks.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *TaskPeaks) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.RssTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RssTask))
+	}
+	if m.VmTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.VmTask))
+	}
+	if m.PagesTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.PagesTask))
+	}
+	if m.CpuTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.CpuTask))
+	}
+	if m.ReadTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ReadTask))
+	}
+	if m.WriteTask != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.WriteTask))
+	}
+	if m.MaxReadBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxReadBytes))
+	}
+	if m.MaxWriteBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MaxWriteBytes))
+	}
+	if m.SumRssKib != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SumRssKib))
+	}
+	if m.SumVmKib != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SumVmKib))
+	}
+	if m.SumPages != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SumPages))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -38539,6 +38782,42 @@ func (m *StepExited) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 13:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Part", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Part == nil {
+				m.Part = &StepPart{}
+			}
+			if err := m.Part.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -38846,6 +39125,302 @@ func (m *Usage) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.MinCpuUs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Tasks", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Tasks == nil {
+				m.Tasks = &TaskPeaks{}
+			}
+			if err := m.Tasks.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *TaskPeaks) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: TaskPeaks: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: TaskPeaks: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RssTask", wireType)
+			}
+			m.RssTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RssTask |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field VmTask", wireType)
+			}
+			m.VmTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.VmTask |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PagesTask", wireType)
+			}
+			m.PagesTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.PagesTask |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field CpuTask", wireType)
+			}
+			m.CpuTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.CpuTask |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReadTask", wireType)
+			}
+			m.ReadTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ReadTask |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WriteTask", wireType)
+			}
+			m.WriteTask = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.WriteTask |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxReadBytes", wireType)
+			}
+			m.MaxReadBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxReadBytes |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field MaxWriteBytes", wireType)
+			}
+			m.MaxWriteBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.MaxWriteBytes |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SumRssKib", wireType)
+			}
+			m.SumRssKib = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SumRssKib |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SumVmKib", wireType)
+			}
+			m.SumVmKib = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SumVmKib |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SumPages", wireType)
+			}
+			m.SumPages = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SumPages |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

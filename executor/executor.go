@@ -45,18 +45,19 @@ type executor struct {
 	wake  chan struct{} // there is a reason to ask
 	slots chan struct{} // launches under way
 
-	mu        sync.Mutex
-	least     uint64    // an answer must know this sequence
-	seen      uint64    // sequence of the last answer
-	heard     time.Time // when that came
-	config    *events.Config
-	configSeq uint64
-	hardware  *hardware
-	hardFor   *events.NodeDef // what hardware was found for
-	changed   bool            // the hardware, since the node came up
-	client    *supervisor.Client
-	steps     map[key]*step
-	upgraded  bool // the supervisor has been told to become this version
+	mu             sync.Mutex
+	least          uint64    // an answer must know this sequence
+	seen           uint64    // sequence of the last answer
+	heard          time.Time // when that came
+	config         *events.Config
+	configSeq      uint64
+	hardware       *hardware
+	hardFor        *events.NodeDef // what hardware was found for
+	changed        bool            // the hardware, since the node came up
+	client         *supervisor.Client
+	steps          map[key]*step
+	unacknowledged int  // ends of numbered steps that the log has taken in, all told
+	upgraded       bool // the supervisor has been told to become this version
 }
 
 // launchesAtOnce bounds how many launches are prepared and under way.

@@ -181,7 +181,7 @@ func (e *executor) limitSteps(job *projections.Job) []func(context.Context) {
 			continue
 		}
 		if !st.limitSet {
-			st.limitMs, st.limitSet = int64(e.partOf(st).GetLimitS())*1000, true
+			st.limitMs, st.limitSet = int64(st.noted().GetFact().GetLimitS())*1000, true
 		}
 		limit := int64(s.GetLimitS()) * 1000
 		if limit == st.limitMs {
@@ -213,8 +213,8 @@ func (e *executor) sayAgain(job *projections.Job) {
 		case k.job != job.GetId() || k.run != job.GetRun() || events.IsMainStep(k.step):
 		case st.exited != nil && !st.exitQueued && st.exitSeq == 0:
 			e.sayExited(st)
-		case st.started != nil && st.exited == nil && !st.startQueued && st.startSeq == 0:
-			e.sayStarted(st)
+		case st.started != nil && st.exited == nil && !st.startQueued && st.startSeq == 0 && !st.delayed:
+			e.tell(st)
 		}
 	}
 }
@@ -427,7 +427,6 @@ func (e *executor) acknowledge(seq uint64, listed map[[2]uint32]bool) []func(con
 		e.mu.Lock()
 		for _, k := range keys {
 			delete(e.steps, keyOf(k))
-			e.forgetPart(keyOf(k))
 		}
 		e.mu.Unlock()
 	}}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,23 +21,7 @@ import (
 	"stint/projections"
 )
 
-// Numbered steps. The executor of a run's first node gives them numbers and CPUs; every node of a step starts its own part. What
-// the first node has given out is in a file, so that an executor that comes after it goes on counting.
-
-// board is what the first node of a run knows of its steps.
-type board struct {
-	mu      sync.Mutex
-	path    string
-	steps   tasks.Steps
-	made    map[string]*making // by nonce: a question that is put again gets the same answer
-	changed chan struct{}      // closed when something has become free
-}
-
-// making is a step on its way.
-type making struct {
-	done  chan struct{}
-	reply *tasks.Reply
-}
+// Numbered steps. The executor of a run's first node gives them numbers and CPUs; every node of a step starts its own part.
 
 // stepping is the part of an executor that numbered steps are dealt with in.
 type stepping struct {
@@ -48,24 +33,6 @@ type stepping struct {
 
 func (s *stepping) init() {
 	s.boards, s.runs, s.answered = map[[2]uint32]*board{}, map[uint32]*projections.NodeRun{}, make(chan struct{})
-}
-
-// hearRuns takes in what an answer says should run here. The caller holds e.mu.
-func (e *executor) hearRuns(runs []*projections.NodeRun) {
-	clear(e.runs)
-	for _, r := range runs {
-		e.runs[r.GetJob().GetId()] = r
-	}
-	close(e.answered)
-	e.answered = make(chan struct{})
-	e.boardsMu.Lock()
-	defer e.boardsMu.Unlock()
-	for k, b := range e.boards {
-		if r := e.runs[k[0]]; r == nil || r.GetJob().GetRun() != k[1] {
-			delete(e.boards, k)
-			os.Remove(b.path)
-		}
-	}
 }
 
 // answerStep answers a question about steps.
@@ -80,7 +47,15 @@ func (e *executor) answerStep(ctx context.Context, q bus.Nudge) ([]byte, error) 
 	switch w := m.What.(type) {
 	case *tasks.Question_Create:
 		if agent {
-			reply = e.createStep(ctx, w.Create)
+			reply = e.createStep(ctx, m.Uid, w.Create)
+		}
+	case *tasks.Question_Find:
+		if agent {
+			reply = e.findStep(ctx, m.Uid, w.Find)
+		}
+	case *tasks.Question_Look:
+		if agent {
+			reply = e.lookAt(ctx, m.Uid, w.Look)
 		}
 	case *tasks.Question_Launch:
 		if !agent {
@@ -93,6 +68,9 @@ func (e *executor) answerStep(ctx context.Context, q bus.Nudge) ([]byte, error) 
 		}
 	case *tasks.Question_Which:
 		if !agent {
+			if w.Which.LeastSeq > 0 { // as who asks knows it: then no other node is the first here any more
+				e.runOf(ctx, w.Which.Job, w.Which.LeastSeq)
+			}
 			reply = e.whichSteps(w.Which)
 		}
 	case *tasks.Question_End:
@@ -128,13 +106,13 @@ func (e *executor) runOf(ctx context.Context, job uint32, least uint64) *project
 }
 
 // createStep makes a step of a run whose first node this is.
-func (e *executor) createStep(ctx context.Context, c *tasks.Create) *tasks.Reply {
+func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) *tasks.Reply {
 	r := e.runOf(ctx, c.Job, c.LeastSeq)
 	job := r.GetJob()
 	switch {
 	case r == nil || job.GetAllocation().FirstNode() != e.conf.Node:
 		return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
-	case c.Uid != 0 && c.Uid != job.GetOwner().GetUid():
+	case uid != 0 && uid != job.GetOwner().GetUid():
 		return refusal(tasks.Refusal_NOT_YOURS, "Access/permission denied")
 	case job.GetStop() != nil || job.FirstRun().GetExitedUs() != 0:
 		return refusal(tasks.Refusal_OVER, "Job/step already completing or completed")
@@ -143,7 +121,10 @@ func (e *executor) createStep(ctx context.Context, c *tasks.Create) *tasks.Reply
 	case c.Want == nil || c.Launcher == nil || len(c.Nonce) == 0:
 		return refusal(tasks.Refusal_NODE_CONFIG, "the request is not complete")
 	}
-	b := e.boardOf(job)
+	b := e.boardOf(ctx, job)
+	if b == nil {
+		return refusal(tasks.Refusal_BUSY, "the node's supervisor is away")
+	}
 	until := time.Now().Add(time.Duration(min(c.WaitMs, 60_000)) * time.Millisecond)
 	var parts []*tasks.Part
 	var m *making
@@ -159,17 +140,20 @@ func (e *executor) createStep(ctx context.Context, c *tasks.Create) *tasks.Reply
 				return refusal(tasks.Refusal_BUSY, "the step is being started")
 			}
 		}
+		if at := slices.IndexFunc(b.live, func(l *tasks.Live) bool { return bytes.Equal(l.Nonce, c.Nonce) }); at >= 0 {
+			defer b.mu.Unlock()
+			return e.created(job, b.live[at]) // an executor before this one has made it
+		}
 		var no *layout.Refused
-		if parts, no = layout.Lay(job.GetAllocation(), c.Want, b.steps.Live); no == nil {
-			live = &tasks.Live{Step: b.steps.Next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap}
+		if parts, no = layout.Lay(job.GetAllocation(), c.Want, b.live); no == nil {
+			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap, Launcher: c.Launcher}
 			for _, p := range parts {
 				live.Open = append(live.Open, p.Node)
 			}
-			b.steps.Next++
-			b.steps.Live = append(b.steps.Live, live)
+			b.next++
+			b.live = append(b.live, live)
 			m = &making{done: make(chan struct{})}
 			b.made[string(c.Nonce)] = m
-			b.save(e)
 			b.mu.Unlock()
 			break
 		}
@@ -206,9 +190,9 @@ func (e *executor) createStep(ctx context.Context, c *tasks.Create) *tasks.Reply
 // launchAll has all nodes of a step start their parts. If one cannot, the others are ended.
 func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *tasks.Live, c *tasks.Create) *tasks.Reply {
 	e.mu.Lock()
-	config, seq := e.config, e.seen
+	seq := e.seen
 	e.mu.Unlock()
-	l := &tasks.Launch{Job: job.GetId(), Run: job.GetRun(), Step: live.Step, Want: c.Want, Launcher: c.Launcher, Parts: live.Parts, LeastSeq: seq}
+	l := &tasks.Launch{Job: job.GetId(), Run: job.GetRun(), Step: live.Step, Want: c.Want, Launcher: c.Launcher, Parts: live.Parts, LeastSeq: seq, Nonce: c.Nonce}
 	k := key{l.Job, l.Run, l.Step}
 	replies := make([]*tasks.Reply, len(live.Parts))
 	var all sync.WaitGroup
@@ -241,8 +225,14 @@ func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *ta
 		}
 		return refusal(tasks.Refusal_FAILED, "%s: %s", live.Parts[i].Node, r.Text)
 	}
-	created := &tasks.Created{Run: job.GetRun(), Step: live.Step, Parts: live.Parts, KillWaitS: config.GetKillWaitS()}
-	if config.GetCompat() == "22.05" {
+	return e.created(job, live)
+}
+
+func (e *executor) created(job *projections.Job, live *tasks.Live) *tasks.Reply {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	created := &tasks.Created{Run: job.GetRun(), Step: live.Step, Parts: live.Parts, KillWaitS: e.config.GetKillWaitS()}
+	if e.config.GetCompat() == "22.05" {
 		created.CompatOld = 1
 	}
 	return &tasks.Reply{Created: created}
@@ -304,9 +294,13 @@ func (e *executor) launchHere(ctx context.Context, job *projections.Job, at int,
 		return refusal(tasks.Refusal_FAILED, "%v", err)
 	}
 	st := e.stepOf(k)
-	st.launching, st.part = true, partFact(l, at)
+	st.launching, st.note = true, &tasks.Note{Step: l.Step, Part: l.Parts[at], Nonce: l.Nonce, Overlap: l.Want.GetOverlap(), Launcher: l.Launcher, Fact: partFact(l, at)}
+	launch.Keeper = true
+	launch.Note, err = st.note.MarshalVT()
 	e.mu.Unlock()
-	e.keepPart(k, st.part)
+	if err != nil {
+		return refusal(tasks.Refusal_FAILED, "%v", err)
+	}
 	a, err := c.Launch(ctx, launch)
 	if err == nil && a.GetFailure() != supervisor.Failure_NO_FAILURE && a.GetFailure() != supervisor.Failure_ALREADY {
 		err = errors.New(a.GetDetail())
@@ -526,173 +520,6 @@ func (e *executor) stepOver(k key) {
 	default:
 		// Should it not hear, it asks itself before long.
 		go e.askNode(context.Background(), first, &tasks.Question{What: &tasks.Question_Ended{Ended: &tasks.Ended{Job: k.job, Run: k.run, Step: k.step}}})
-	}
-}
-
-// partEnded frees what a step has on a node.
-func (e *executor) partEnded(k key, node string) {
-	e.boardsMu.Lock()
-	b := e.boards[[2]uint32{k.job, k.run}]
-	e.boardsMu.Unlock()
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, l := range b.steps.Live {
-		at := slices.Index(l.Open, node)
-		if l.Step != k.step || at < 0 {
-			continue
-		}
-		if l.Open = slices.Delete(l.Open, at, at+1); len(l.Open) == 0 {
-			b.steps.Live = slices.Delete(b.steps.Live, i, i+1)
-			delete(b.made, string(l.Nonce))
-		}
-		b.save(e)
-		close(b.changed)
-		b.changed = make(chan struct{})
-		return
-	}
-}
-
-// whichSteps says which steps of a run live here.
-func (e *executor) whichSteps(w *tasks.Which) *tasks.Reply {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.client == nil {
-		return refusal(tasks.Refusal_FAILED, "its supervisor is away")
-	}
-	r := &tasks.Reply{}
-	for k, st := range e.steps {
-		if k.job == w.Job && k.run == w.Run && (st.launching || st.started != nil) && st.exited == nil {
-			r.Steps = append(r.Steps, k.step)
-		}
-	}
-	slices.Sort(r.Steps)
-	return r
-}
-
-// checkSteps compares what this node has given out with what lives: a word may have been lost, an executor started anew.
-func (e *executor) checkSteps(ctx context.Context) {
-	type doubt struct {
-		k    key
-		node string
-	}
-	var doubts []doubt
-	e.boardsMu.Lock()
-	for k, b := range e.boards {
-		b.mu.Lock()
-		for _, l := range b.steps.Live {
-			if m := b.made[string(l.Nonce)]; m != nil {
-				select {
-				case <-m.done:
-				default:
-					continue // on its way
-				}
-			}
-			for _, node := range l.Open {
-				doubts = append(doubts, doubt{key{k[0], k[1], l.Step}, node})
-			}
-		}
-		b.mu.Unlock()
-	}
-	e.boardsMu.Unlock()
-	known := map[doubt]*tasks.Reply{}
-	for _, d := range doubts {
-		of := doubt{key{d.k.job, d.k.run, 0}, d.node}
-		reply, ok := known[of]
-		if !ok {
-			w := &tasks.Which{Job: d.k.job, Run: d.k.run}
-			if d.node == e.conf.Node {
-				reply = e.whichSteps(w)
-			} else if r, err := e.askNode(ctx, d.node, &tasks.Question{What: &tasks.Question_Which{Which: w}}); err == nil {
-				reply = r
-			} else {
-				reply = refusal(tasks.Refusal_FAILED, "%v", err)
-			}
-			known[of] = reply
-		}
-		if reply.Refusal == tasks.Refusal_NOT_REFUSED && !slices.Contains(reply.Steps, d.k.step) {
-			e.partEnded(d.k, d.node)
-		}
-	}
-}
-
-func (e *executor) stepsDir() string { return filepath.Join(e.conf.StateDir, "steps") }
-
-// boardOf returns the board of a run, as an earlier executor of this node left it.
-func (e *executor) boardOf(job *projections.Job) *board {
-	k := [2]uint32{job.GetId(), job.GetRun()}
-	e.boardsMu.Lock()
-	defer e.boardsMu.Unlock()
-	if b := e.boards[k]; b != nil {
-		return b
-	}
-	b := &board{path: filepath.Join(e.stepsDir(), fmt.Sprintf("%d.%d", k[0], k[1])), made: map[string]*making{}, changed: make(chan struct{})}
-	if data, err := os.ReadFile(b.path); err == nil {
-		if err := b.steps.UnmarshalVT(data); err != nil {
-			e.log.Error("what steps a job has had cannot be read", "job", k[0], "error", err)
-		}
-	}
-	e.boards[k] = b
-	return b
-}
-
-// save writes the board down. The caller holds b.mu.
-func (b *board) save(e *executor) {
-	data, err := b.steps.MarshalVT()
-	if err == nil {
-		err = replaceFile(b.path, data)
-	}
-	if err != nil {
-		e.log.Warn("the steps of a job were not written down", "file", b.path, "error", err)
-	}
-}
-
-func replaceFile(path string, data []byte) error {
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		if err = os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err = os.WriteFile(path+".new", data, 0o600); err != nil {
-			return err
-		}
-	}
-	return os.Rename(path+".new", path)
-}
-
-// partPath is where what the log is to be told of a step is kept for an executor that comes after this one.
-func (e *executor) partPath(k key) string {
-	return filepath.Join(e.stepsDir(), fmt.Sprintf("part.%d.%d.%d", k.job, k.run, k.step))
-}
-
-func (e *executor) keepPart(k key, p *events.StepPart) {
-	data, err := p.MarshalVT()
-	if err == nil {
-		err = replaceFile(e.partPath(k), data)
-	}
-	if err != nil {
-		e.log.Warn("a step's part was not written down", "step", k.String(), "error", err)
-	}
-}
-
-// partOf is what the log is to be told of a step; nil for a main step. The caller holds e.mu.
-func (e *executor) partOf(st *step) *events.StepPart {
-	if st.part == nil && !events.IsMainStep(st.key.step) {
-		if data, err := os.ReadFile(e.partPath(st.key)); err == nil {
-			p := &events.StepPart{}
-			if p.UnmarshalVT(data) == nil {
-				st.part = p
-			}
-		}
-	}
-	return st.part
-}
-
-// forgetPart is partOf's end.
-func (e *executor) forgetPart(k key) {
-	if !events.IsMainStep(k.step) {
-		os.Remove(e.partPath(k))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"stint/events"
 	"stint/executor/supervisor"
+	"stint/executor/tasks"
 )
 
 // key names one start of a step.
@@ -44,9 +45,25 @@ type step struct {
 	suspended bool  // it has been told to stand still
 	limitMs   int64 // of the limit it was told last
 	limitSet  bool
-	requeue   bool   // its job may be run again elsewhere
-	signal    uint32 // number of the last order to signal that was passed on
-	part      *events.StepPart
+	requeue   bool        // its job may be run again elsewhere
+	signal    uint32      // number of the last order to signal that was passed on
+	note      *tasks.Note // of a numbered step
+	delayed   bool        // its start is told before long, unless it is over by then
+}
+
+// noted is what was noted of a numbered step as it was launched, be it by an executor before this one; nil: nothing. The caller holds e.mu.
+func (st *step) noted() *tasks.Note {
+	if st.note != nil {
+		return st.note
+	}
+	data := st.started.GetNote()
+	if len(data) == 0 {
+		data = st.exited.GetNote()
+	}
+	if n := (&tasks.Note{}); len(data) > 0 && n.UnmarshalVT(data) == nil {
+		st.note = n
+	}
+	return st.note
 }
 
 // stepOf returns the step of a key, made if need be. The caller holds e.mu.
@@ -125,6 +142,9 @@ func (e *executor) take(ctx context.Context, c *supervisor.Client, told <-chan s
 			e.mu.Unlock()
 			if !events.IsMainStep(st.key.step) {
 				e.stepOver(st.key)
+				if !e.waitedFor(st.key) {
+					continue
+				}
 			}
 		}
 		e.poke()
@@ -192,14 +212,43 @@ func (e *executor) tell(st *step) {
 		if !st.exitQueued && st.exitSeq == 0 && (!events.IsMainStep(st.key.step) || len(e.others(st.key)) == 0) {
 			e.sayExited(st)
 		}
-	case st.started != nil && !st.startQueued && st.startSeq == 0:
+	case st.started == nil || st.startQueued || st.startSeq != 0:
+	case events.IsMainStep(st.key.step):
 		e.sayStarted(st)
+	case !st.delayed:
+		st.delayed = true
+		time.AfterFunc(startDelay, func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if st.exited == nil && !st.startQueued && st.startSeq == 0 && e.steps[st.key] == st {
+				e.sayStarted(st)
+			}
+		})
 	}
+}
+
+// startDelay is how long the log waits for the start of a numbered step: many are over by then, and one word tells all of it.
+const startDelay = 25 * time.Millisecond
+
+// waitedFor says whether something waits for a numbered step to be over, beside what it has of the node.
+func (e *executor) waitedFor(k key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	job := e.runs[k.job].GetJob()
+	if job.GetRun() != k.run || job.GetStop() != nil || job.GetCompleting() {
+		return true
+	}
+	for _, main := range []uint32{events.StepBatch, events.StepInteractive} {
+		if st := e.steps[key{k.job, k.run, main}]; st != nil && st.exited != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *executor) sayStarted(st *step) {
 	st.startQueued = true
-	f := &events.StepStarted{Job: st.key.job, Run: st.key.run, Step: st.key.step, AtUs: st.started.GetStartedUnixNs() / 1e3, Part: e.partOf(st)}
+	f := &events.StepStarted{Job: st.key.job, Run: st.key.run, Step: st.key.step, AtUs: st.started.GetStartedUnixNs() / 1e3, Part: st.noted().GetFact()}
 	e.report.say(&events.NodeFact{Kind: &events.NodeFact_Started{Started: f}}, func(seq uint64) {
 		e.mu.Lock()
 		st.startQueued, st.startSeq = false, seq
@@ -211,14 +260,27 @@ func (e *executor) sayStarted(st *step) {
 func (e *executor) sayExited(st *step) {
 	st.exitQueued = true
 	f := exitFact(st, e.conf.Node)
+	if !st.startQueued && st.startSeq == 0 {
+		f.Part = st.noted().GetFact()
+	}
 	e.report.say(&events.NodeFact{Kind: &events.NodeFact_Exited{Exited: f}}, func(seq uint64) {
 		e.mu.Lock()
 		st.exitQueued, st.exitSeq = false, seq
-		e.least = max(e.least, seq)
+		if events.IsMainStep(st.key.step) {
+			e.least = max(e.least, seq)
+		} else {
+			e.unacknowledged++
+		}
+		ask := events.IsMainStep(st.key.step) || e.unacknowledged%acknowledgedTogether == 0
 		e.mu.Unlock()
-		e.poke() // the answer will say whether it may be acknowledged
+		if ask {
+			e.poke() // the answer will say whether it may be acknowledged
+		}
 	})
 }
+
+// acknowledgedTogether is how many ends of numbered steps at most wait to be acknowledged; a beat acknowledges them too.
+const acknowledgedTogether = 64
 
 // launchFailedSignal is the signal number by which Slurm's tools know a job that could not be launched.
 const launchFailedSignal = 53
@@ -270,6 +332,7 @@ func usageOf(u *supervisor.Usage, node string) *events.Usage {
 		// It was over before it was looked at: what the kernel told is the one reading there is.
 		out.Samples, out.SumRssKib = 1, out.MaxRssKib
 	}
+	taskPeaks(out, u.GetTasks())
 	return out
 }
 

@@ -135,6 +135,9 @@ func (l *Ledger) recordFacts(e *events.Event, void map[int]bool) error {
 			if err := t.tell(f.Signalled.GetJob(), e.Seq, uint32(i)); err != nil {
 				return err
 			}
+			if err := t.stepKilled(l.fold.Job(f.Signalled.GetJob()), f.Signalled, e.Seq); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -22,6 +22,9 @@ func stepStarted(s *rows.StepRow, a *events.Allocation, node string, f *events.S
 		n.StartUs = f.AtUs
 	}
 	begin(s, f.AtUs)
+	if n.EndUs == 0 && s.EndUs != 0 { // it was over on all nodes that had spoken of it before
+		s.EndUs, s.State = 0, events.JobState_RUNNING
+	}
 }
 
 // stepExited adds to a step what one node says about its end. The step is over when all nodes that spoke of it are.
@@ -30,7 +33,7 @@ func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.St
 		measure(s, node, 0, f.Usage)
 		return
 	}
-	n := stepNode(s, a, node, nil)
+	n := stepNode(s, a, node, f.Part)
 	if n.EndUs != 0 {
 		return // told twice
 	}
@@ -113,11 +116,16 @@ func measure(s *rows.StepRow, node string, task uint32, u *events.Usage) {
 	s.SystemUs += u.SystemUs
 	s.ReadBytes += u.ReadBytes
 	s.WriteBytes += u.WriteBytes
-	s.SumPages += u.MaxPages
 	s.SumRssKib += u.SumRssKib
 	s.Samples += uint64(u.Samples)
-	s.SumPeakRssKib += u.MaxRssKib
-	s.SumPeakVmKib += u.MaxVmKib
+	p := u.Tasks
+	if p == nil { // all of the node as one
+		p = &events.TaskPeaks{RssTask: task, VmTask: task, PagesTask: task, CpuTask: task, ReadTask: task, WriteTask: task, MaxReadBytes: u.ReadBytes, MaxWriteBytes: u.WriteBytes,
+			SumRssKib: u.MaxRssKib, SumVmKib: u.MaxVmKib, SumPages: u.MaxPages}
+	}
+	s.SumPeakRssKib += p.SumRssKib
+	s.SumPeakVmKib += p.SumVmKib
+	s.SumPages += p.SumPages
 	s.OomKills += u.OomKills
 	if u.Samples == 0 && u.MaxRssKib == 0 {
 		return // nothing was measured while it ran
@@ -127,20 +135,20 @@ func measure(s *rows.StepRow, node string, task uint32, u *events.Usage) {
 		cpu = u.UserUs + u.SystemUs
 	}
 	if s.MaxRssKib == nil { // the first word on it: every peak is here, be it 0
-		var p [6]rows.Peak
-		for i := range p {
-			p[i].Node, p[i].Task = node, task
+		var first [6]rows.Peak
+		for i := range first {
+			first[i].Node, first[i].Task = node, task
 		}
-		s.MaxRssKib, s.MaxVmKib, s.MaxPages, s.MaxRead, s.MaxWrite, s.MinCpuUs = &p[0], &p[1], &p[2], &p[3], &p[4], &p[5]
+		s.MaxRssKib, s.MaxVmKib, s.MaxPages, s.MaxRead, s.MaxWrite, s.MinCpuUs = &first[0], &first[1], &first[2], &first[3], &first[4], &first[5]
 		s.MinCpuUs.Value = cpu
 	}
-	higher(s.MaxRssKib, u.MaxRssKib, node, task)
-	higher(s.MaxVmKib, u.MaxVmKib, node, task)
-	higher(s.MaxPages, u.MaxPages, node, task)
-	higher(s.MaxRead, u.ReadBytes, node, task)
-	higher(s.MaxWrite, u.WriteBytes, node, task)
-	if p := s.MinCpuUs; cpu < p.Value {
-		p.Value, p.Node, p.Task = cpu, node, task
+	higher(s.MaxRssKib, u.MaxRssKib, node, p.RssTask)
+	higher(s.MaxVmKib, u.MaxVmKib, node, p.VmTask)
+	higher(s.MaxPages, u.MaxPages, node, p.PagesTask)
+	higher(s.MaxRead, p.MaxReadBytes, node, p.ReadTask)
+	higher(s.MaxWrite, p.MaxWriteBytes, node, p.WriteTask)
+	if m := s.MinCpuUs; cpu < m.Value {
+		m.Value, m.Node, m.Task = cpu, node, p.CpuTask
 	}
 }
 

@@ -302,6 +302,26 @@ func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, s
 	return nil
 }
 
+// killSignal ends whatever gets it.
+const killSignal = 9
+
+// stepKilled notes who ended a numbered step.
+func (t *tables) stepKilled(j *projections.Job, f *events.Signalled, seq uint64) error {
+	if j == nil || !f.GetHasStep() || f.GetSignal() != killSignal || events.IsMainStep(f.GetStep()) || j.LiveStep(f.GetStep()) == nil {
+		return nil
+	}
+	r, err := t.find(j, keyOf(j))
+	if err != nil {
+		return err
+	}
+	s, err := t.step(r, f.GetStep())
+	if err != nil {
+		return err
+	}
+	s.WasCancelled, s.CancelledBy, s.ChangedSeq = true, f.GetByUid(), seq
+	return nil
+}
+
 // derive keeps the highest exit code of the numbered steps, or that one of them ran out of memory. Other signals do not count.
 func derive(r *rows.JobRow, s *rows.StepRow) {
 	r.DerivedCode = max(r.DerivedCode, s.ExitCode)

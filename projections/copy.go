@@ -59,6 +59,7 @@ func (j *Job) copy() *Job {
 		Lent:             j.Lent,
 		Stopped:          j.Stopped,
 		Steps:            j.Steps,
+		NextStep:         j.NextStep,
 	}
 }
 

@@ -41,6 +41,7 @@ func (c *Cluster) start(p *events.Placed) string {
 	j.LimitS, j.Partition, j.Backfilled, j.Allocation = p.GetLimitS(), p.GetPartition(), p.GetBackfilled(), p.GetAllocation()
 	j.LicensesAlloc = p.GetLicenses()
 	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage, j.Steps = events.Reason_NONE, "", nil, nil, nil, nil
+	j.NextStep = 0
 	j.ExitCode, j.ExitSignal, j.EndCause, j.SuspendedUs, j.SuspendedTotalUs = 0, 0, 0, 0, 0
 	j.WasCancelled, j.CancelledBy, j.ResizedUs, j.Stopped = false, 0, 0, false
 	nodes := make([]RunNode, p.GetAllocation().NodeCount())

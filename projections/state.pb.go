@@ -131,6 +131,7 @@ type Job struct {
 	HetSize          uint32                 `protobuf:"varint,63,opt,name=het_size,json=hetSize,proto3" json:"het_size,omitempty"`                  // number of components of the heterogeneous job; their ids follow each other from het_id on
 	ResizedUs        int64                  `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
 	Resizes          uint32                 `protobuf:"varint,65,opt,name=resizes,proto3" json:"resizes,omitempty"`                                 // how often it did, in all runs
+	NextStep         uint32                 `protobuf:"varint,67,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`               // one more than the highest number of a step that nodes have told of in this run
 	Steps            []*LiveStep            `protobuf:"bytes,66,rep,name=steps,proto3" json:"steps,omitempty"`                                      // numbered ones that live, ascending; the first few thousand
 	Stopped          bool                   `protobuf:"varint,110,opt,name=stopped,proto3" json:"stopped,omitempty"`                                // its processes were told to stand still by a signal (STOP), and not to go on since
 	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
@@ -523,6 +524,13 @@ func (x *Job) GetResizedUs() int64 {
 func (x *Job) GetResizes() uint32 {
 	if x != nil {
 		return x.Resizes
+	}
+	return 0
+}
+
+func (x *Job) GetNextStep() uint32 {
+	if x != nil {
+		return x.NextStep
 	}
 	return 0
 }
@@ -3261,7 +3269,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xe1\x0e\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xfe\x0e\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3329,7 +3337,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\bhet_size\x18? \x01(\rR\ahetSize\x12\x1d\n" +
 	"\n" +
 	"resized_us\x18@ \x01(\x03R\tresizedUs\x12\x18\n" +
-	"\aresizes\x18A \x01(\rR\aresizes\x121\n" +
+	"\aresizes\x18A \x01(\rR\aresizes\x12\x1b\n" +
+	"\tnext_step\x18C \x01(\rR\bnextStep\x121\n" +
 	"\x05steps\x18B \x03(\v2\x1b.stint.projections.LiveStepR\x05steps\x12\x18\n" +
 	"\astopped\x18n \x01(\bR\astopped\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +

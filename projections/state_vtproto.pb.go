@@ -72,6 +72,7 @@ func (m *Job) CloneVT() *Job {
 	r.HetSize = m.HetSize
 	r.ResizedUs = m.ResizedUs
 	r.Resizes = m.Resizes
+	r.NextStep = m.NextStep
 	r.Stopped = m.Stopped
 	r.FinishedUs = m.FinishedUs
 	if rhs := m.Pending; rhs != nil {
@@ -1175,6 +1176,9 @@ func (this *Job) EqualVT(that *Job) bool {
 				return false
 			}
 		}
+	}
+	if this.NextStep != that.NextStep {
+		return false
 	}
 	if this.Stopped != that.Stopped {
 		return false
@@ -2707,6 +2711,13 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x6
 		i--
 		dAtA[i] = 0xf0
+	}
+	if m.NextStep != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextStep))
+		i--
+		dAtA[i] = 0x4
+		i--
+		dAtA[i] = 0x98
 	}
 	if len(m.Steps) > 0 {
 		for iNdEx := len(m.Steps) - 1; iNdEx >= 0; iNdEx-- {
@@ -5887,6 +5898,9 @@ func (m *Job) SizeVT() (n int) {
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
+	if m.NextStep != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.NextStep))
+	}
 	if m.Stopped {
 		n += 3
 	}
@@ -8263,6 +8277,25 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 67:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NextStep", wireType)
+			}
+			m.NextStep = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NextStep |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 110:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Stopped", wireType)

@@ -35,22 +35,35 @@ func (j *Job) LiveStep(step uint32) *LiveStep {
 
 // stepStarted: a numbered step runs on the i-th node of its run. What says nothing of itself, as in old logs, is not shown.
 func (c *Cluster) stepStarted(j *Job, i int, f *events.StepStarted) string {
-	p := f.GetPart()
+	next, p := j.copy(), f.GetPart()
+	changed := next.countStep(f.GetStep(), p)
+	if p != nil && j.Live() && j.Nodes[i].ExitedUs == 0 {
+		changed = c.listStep(next, i, f) || changed
+	}
+	if changed {
+		c.putJob(j, next)
+	}
+	return ""
+}
+
+// listStep adds to the steps of a copy of a job what its i-th node says of one. It returns false if that changes nothing.
+func (c *Cluster) listStep(j *Job, i int, f *events.StepStarted) bool {
 	at, found := j.stepAt(f.GetStep())
 	switch {
-	case p == nil || !j.Live() || j.Nodes[i].ExitedUs != 0:
-		return ""
-	case found && events.Words(j.Steps[at].Nodes).Has(uint32(i)):
-		return "" // said twice
+	case found && events.Words(j.Steps[at].Nodes).Has(uint32(i)): // said twice
+		return false
 	case !found && len(j.Steps) >= MaxSteps:
-		return ""
+		return false
 	}
-	s := &LiveStep{Step: f.GetStep(), StartUs: c.plausible(f.GetAtUs(), j.StartUs), LimitS: p.GetLimitS()}
+	p, start := f.GetPart(), c.plausible(f.GetAtUs(), j.StartUs)
+	s := &LiveStep{Step: f.GetStep(), StartUs: start, LimitS: p.GetLimitS(), Name: p.GetName(), Part: p}
+	j.Steps = slices.Clone(j.Steps)
 	if found {
 		s = j.Steps[at].copy()
-		s.StartUs = min(s.StartUs, c.plausible(f.GetAtUs(), j.StartUs))
+		s.StartUs = min(s.StartUs, start)
+		j.Steps[at] = s
 	} else {
-		s.Name, s.Part = p.GetName(), p
+		j.Steps = slices.Insert(j.Steps, at, s)
 	}
 	s.Tasks += p.GetTasks()
 	s.Cpus += uint32(events.Words(p.GetCpus()).Count())
@@ -61,14 +74,17 @@ func (c *Cluster) stepStarted(j *Job, i int, f *events.StepStarted) string {
 	s.Gres = withGres(s.Gres, p.GetGres())
 	here := events.WordsOf(uint32(i))
 	s.Nodes, s.Open = events.Words(s.Nodes).Or(here), events.Words(s.Open).Or(here)
-	next := j.copy()
-	if next.Steps = slices.Clone(j.Steps); found {
-		next.Steps[at] = s
-	} else {
-		next.Steps = slices.Insert(next.Steps, at, s)
+	return true
+}
+
+// countStep takes note in a copy of a job of the number of a step, so that a node that is to give out numbers from now on gives out
+// others.
+func (j *Job) countStep(step uint32, p *events.StepPart) bool {
+	if p == nil || step < j.NextStep || step >= events.StepInteractive {
+		return false
 	}
-	c.putJob(j, next)
-	return ""
+	j.NextStep = step + 1
+	return true
 }
 
 // withGres adds what a node gives to a step to what it has.
@@ -92,16 +108,17 @@ func withGres(have []*NodeGres, given []*events.GresShare) []*NodeGres {
 
 // stepExited: a numbered step is over on the i-th node of its run. What it used counts for the job.
 func (c *Cluster) stepExited(j *Job, i int, f *events.StepExited) string {
-	_, found := j.stepAt(f.GetStep())
-	if !found && f.GetUsage() == nil {
-		return ""
-	}
 	next := j.copy()
+	changed := next.countStep(f.GetStep(), f.GetPart())
 	if f.GetUsage() != nil {
-		next.Usage = addUsage(j.Usage, f.GetUsage())
+		next.Usage, changed = addUsage(j.Usage, f.GetUsage()), true
 	}
-	next.Steps = closedOn(j.Steps, i, f.GetStep())
-	c.putJob(j, next)
+	if _, found := j.stepAt(f.GetStep()); found {
+		next.Steps, changed = closedOn(j.Steps, i, f.GetStep()), true
+	}
+	if changed {
+		c.putJob(j, next)
+	}
 	return ""
 }
 

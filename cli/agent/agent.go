@@ -51,6 +51,7 @@ type Agent struct {
 	intents *intents
 	calls   *calls
 	rules   rules
+	places  stepPlaces
 	serving atomic.Int32 // connections
 	busUp   atomic.Bool
 	seen    atomic.Uint64 // the last sequence an answer to anybody here was current to: later answers are at least that

@@ -9,6 +9,7 @@ import (
 
 	"stint/cli/wire"
 	"stint/events"
+	"stint/executor/tasks"
 	"stint/projections"
 )
 
@@ -57,6 +58,12 @@ func kindOf(req *wire.Request) kind {
 	case *wire.Request_Account:
 		return kind{"DBD_GET_JOBS_COND", 1444}
 	case *wire.Request_Step:
+		switch w.Step.GetWhat().(type) {
+		case *tasks.Question_Look:
+			return kind{"REQUEST_JOB_STEP_STAT", 6013}
+		case *tasks.Question_Find:
+			return kind{"REQUEST_STEP_LAYOUT", 5003}
+		}
 		return kind{"REQUEST_JOB_STEP_CREATE", 5001}
 	case *wire.Request_Blob:
 		return kind{"REQUEST_BATCH_SCRIPT", 2051}

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -271,13 +272,20 @@ func (l *launcher) prepare() (begin *tasks.Begin, code int, ok bool) {
 		begin.Programs = []*tasks.Program{p}
 	}
 	var err error
-	if l.listener, err = net.Listen("tcp", ":0"); err != nil {
+	if l.listener, err = listen(); err != nil {
 		return nil, l.fail("no port can be opened for the tasks' input and output: %v", err), false
 	}
 	l.token = make([]byte, 32)
 	rand.Read(l.token)
 	go l.accept()
 	return begin, 0, true
+}
+
+// listen opens a port for the nodes. Plain TCP: to look for the kernel's multipath TCP takes longer than all the rest.
+func listen() (net.Listener, error) {
+	c := net.ListenConfig{}
+	c.SetMultipathTCP(false)
+	return c.Listen(context.Background(), "tcp", ":0")
 }
 
 func (l *launcher) accept() {
@@ -341,7 +349,7 @@ func (l *launcher) create() (code int, ok bool) {
 					return nil, err
 				}
 			}
-			return conn.Step(ask)
+			return conn.Step(&tasks.Question{What: &tasks.Question_Create{Create: ask}})
 		}()
 		if err != nil {
 			errs <- err

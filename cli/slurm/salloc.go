@@ -4,6 +4,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"stint/events"
 )
@@ -21,14 +22,16 @@ const scriptOnly = ` array batch error export export-file get-user-env ignore-pb
  kill-on-invalid-dep mail-type-array `
 
 // SallocTable is the options of salloc: those of sbatch that are about resources, and its own.
-var SallocTable = Table{Command: "salloc", Usage: "[OPTIONS...] [COMMAND [ARGUMENTS...]]", Submits: true, Options: append(resourceOptions(SbatchTable.Options, "SALLOC_", sallocEnv), []Option{
-	{"bell", 0, None, T2, 0, 0, "SALLOC_BELL", "bell", "", "ring the bell when the allocation is granted after waiting"},
-	{"immediate", 'I', Optional, T1, 0, 0, "SALLOC_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
-	{"kill-command", 'K', Optional, T2, 0, 0, "SALLOC_KILL_CMD", "kill-command", "SIGNAL", "signal for the command when the allocation is taken away (TERM)"},
-	{"no-bell", 0, None, T2, 0, 0, "SALLOC_NO_BELL", "no-bell", "", "never ring the bell"},
-	{"no-shell", 0, None, T1, 0, 0, "", "no-shell", "", "leave the allocation behind and run nothing"},
-	{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
-}...)}
+var SallocTable = sync.OnceValue(func() *Table {
+	return &Table{Command: "salloc", Usage: "[OPTIONS...] [COMMAND [ARGUMENTS...]]", Submits: true, Options: append(resourceOptions(SbatchTable.Options, "SALLOC_", sallocEnv), []Option{
+		{"bell", 0, None, T2, 0, 0, "SALLOC_BELL", "bell", "", "ring the bell when the allocation is granted after waiting"},
+		{"immediate", 'I', Optional, T1, 0, 0, "SALLOC_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
+		{"kill-command", 'K', Optional, T2, 0, 0, "SALLOC_KILL_CMD", "kill-command", "SIGNAL", "signal for the command when the allocation is taken away (TERM)"},
+		{"no-bell", 0, None, T2, 0, 0, "SALLOC_NO_BELL", "no-bell", "", "never ring the bell"},
+		{"no-shell", 0, None, T1, 0, 0, "", "no-shell", "", "leave the allocation behind and run nothing"},
+		{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
+	}...)}
+})
 
 // resourceOptions are the options of sbatch that are about resources, with the variables of another command.
 func resourceOptions(all []Option, prefix, known string) []Option {
@@ -94,12 +97,12 @@ var allocationEffects = map[string]func(*Allocation, Given) error{
 // Salloc reads a call of salloc: its command line and the SALLOC_ variables. The error is a *Failure.
 func Salloc(in SbatchInput) (*Allocation, error) {
 	a := &Allocation{}
-	q := &request{in: in, table: &SallocTable, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
+	q := &request{in: in, table: SallocTable(), memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir, Interactive: true, Name: "interactive"}
 	var own [][]Given // by component
 	args, words := in.Args, []string(nil)
 	for more := true; more; {
-		given, rest, err := SallocTable.Parse(args, in.Release)
+		given, rest, err := SallocTable().Parse(args, in.Release)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +113,7 @@ func Salloc(in SbatchInput) (*Allocation, error) {
 		for _, g := range given {
 			switch g.Option.Effect {
 			case "help", "usage", "version":
-				a.Print = standardText(&SallocTable, g.Option.Effect, in.Release)
+				a.Print = standardText(SallocTable(), g.Option.Effect, in.Release)
 				return a, nil
 			case "no-shell":
 				q.Spec.Name = "no-shell"
@@ -124,7 +127,7 @@ func Salloc(in SbatchInput) (*Allocation, error) {
 		}
 		return false, nil
 	}
-	s, err := q.components(make([][]Given, len(own)), own, SallocTable.FromEnv(Lookup(in.Environ), in.Release))
+	s, err := q.components(make([][]Given, len(own)), own, SallocTable().FromEnv(Lookup(in.Environ), in.Release))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"stint/events"
 	"stint/events/hostlist"
@@ -36,51 +37,54 @@ var srunMore = map[string][]struct {
 	"verbose":           {{"SLURM_DEBUG", 0, 0}},
 }
 
-// SrunTable is the options of srun: those of sbatch that are about resources, and its own.
-var SrunTable = Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENTS...]", Submits: true, Options: append(srunResources(), []Option{
-	{"async", 0, None, T3, 2605, 0, "", "", "", "srun waits for its step; let the shell run it in the background"},
-	{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", "programs are not copied to nodes; put them where every node sees them"},
-	{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "", "", "programs are not copied to nodes; put them where every node sees them"},
-	{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", "programs are not copied to nodes; put them where every node sees them"},
-	{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, cores, threads, rank; with quiet or verbose"},
-	{"disable-status", 'X', None, T2, 0, 0, "SLURM_DISABLE_STATUS", "disable-status", "", "pass the first Ctrl-C on instead of showing the tasks"},
-	{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "none-only", "", "none: run nothing after the step"},
-	{"error", 'e', Required, T1, 0, 0, "SRUN_ERROR SLURM_STDERRMODE", "step-error", "FILE", "file for standard error, none, or a task's number"},
-	{"exact", 0, None, T1, 0, 0, "SLURM_EXACT", "exact", "", "only the CPUs that the tasks need"},
-	{"export", 0, Required, T1, 0, 0, "SRUN_EXPORT_ENV SLURM_EXPORT_ENV", "export", "LIST", "environment to pass: ALL, NONE, or names and NAME=VALUE"},
-	{"external-launcher", 0, None, T2, 2311, 0, "", "overlap", "", "start a launcher of tasks, which share what the allocation has"},
-	{"het-group", 0, Required, T2, 0, 0, "", "", "", "a step runs in one component of a heterogeneous job; name it with --jobid"},
-	{"ignore-signals", 0, Required, T3, 2605, 0, "", "", "", "srun passes the signals it gets on to its tasks"},
-	{"immediate", 'I', Optional, T1, 0, 0, "SLURM_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
-	{"input", 'i', Required, T1, 0, 0, "SRUN_INPUT SLURM_STDINMODE", "step-input", "FILE", "file for standard input, none, all, or a task's number"},
-	{"jobid", 0, Required, T1, 0, 0, "SLURM_JOB_ID SLURM_JOBID", "jobid", "ID", "run in the allocation of this job"},
-	{"kill-on-bad-exit", 'K', Optional, T1, 0, 0, "SLURM_KILL_BAD_EXIT", "kill-on-bad-exit", "0|1", "end all tasks when one fails"},
-	{"label", 'l', None, T1, 0, 0, "SLURM_LABELIO", "label", "", "put each task's number before its lines"},
-	{"mpi", 0, Required, T1, 0, 0, "SLURM_MPI_TYPE", "mpi", "TYPE", "none; list shows what there is"},
-	{"msg-timeout", 0, Required, T2, 0, 0, "", "step-noted", "SECONDS", "no effect here: nothing is waited for by the clock"},
-	{"multi-prog", 0, None, T1, 0, 0, "", "multi-prog", "", "the executable is a file that names a program for each task"},
-	{"no-allocate", 'Z', None, T2, 0, 0, "", "", "", "steps run in allocations"},
-	{"open-mode", 0, Required, T1, 0, 0, "SLURM_OPEN_MODE", "open-mode", "append|truncate", "what to do with output files that exist"},
-	{"output", 'o', Required, T1, 0, 0, "SRUN_OUTPUT SLURM_STDOUTMODE", "step-output", "FILE", "file for standard output, none, or a task's number"},
-	{"overlap", 0, None, T1, 0, 0, "SLURM_OVERLAP", "overlap", "", "share CPUs, memory and devices with other steps"},
-	{"preserve-env", 'E', None, T2, 0, 0, "", "preserve-env", "", "leave SLURM_NNODES and SLURM_NTASKS to the tasks as they are here"},
-	{"prolog", 0, Required, T2, 0, 0, "SLURM_PROLOG", "none-only", "", "none: run nothing before the step"},
-	{"propagate", 0, Optional, T1, 0, 0, "", "propagate", "LIMITS", "resource limits to pass: ALL, NONE, or names such as NOFILE"},
-	{"pty", 0, Optional, T1, 0, 0, "", "pty", "", "give task 0 a terminal"},
-	{"quit-on-interrupt", 0, None, T2, 0, 0, "", "quit-on-interrupt", "", "end the step at the first Ctrl-C"},
-	{"relative", 'r', Required, T2, 0, 0, "", "relative", "N", "begin at this node of the allocation, counted from 0"},
-	{"send-libs", 0, Optional, T2, 0, 0, "SLURM_SEND_LIBS", "", "", "programs are not copied to nodes; put them where every node sees them"},
-	{"slurmd-debug", 0, Required, T3, 0, 0, "SLURMD_DEBUG", "step-noted", "LEVEL", "no effect here: nodes log as they are configured to"},
-	{"task-epilog", 0, Required, T2, 0, 0, "SLURM_TASK_EPILOG", "task-epilog", "PROGRAM", "run after each task"},
-	{"task-prolog", 0, Required, T2, 0, 0, "SLURM_TASK_PROLOG", "task-prolog", "PROGRAM", "run before each task; its lines `export NAME=VALUE` count"},
-	{"test-only", 0, None, T1, 0, 0, "", "test-only", "", "say when and where it would start, and start nothing"},
-	{"threads", 'T', Required, T2, 0, 0, "SLURM_THREADS", "step-noted", "N", "no effect here: nodes are spoken to all at once"},
-	{"treewidth", 0, Required, T3, 2311, 0, "", "step-noted", "N", "no effect here: nodes are spoken to directly"},
-	{"unbuffered", 'u', None, T1, 0, 0, "SLURM_UNBUFFEREDIO", "unbuffered", "", "pass output on as it comes, not in whole lines"},
-	{"wait", 'W', Required, T1, 0, 0, "SLURM_WAIT", "wait", "SECONDS", "end the others so long after the first task has ended; 0: never"},
-	{"wait-for-children", 0, None, T3, 2505, 0, "", "", "", "a step ends with its tasks"},
-	{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
-}...)}
+// SrunTable is the options of srun: those of sbatch that are about resources, and its own. It is made when it is first asked for, as
+// every command would wait for it otherwise.
+var SrunTable = sync.OnceValue(func() *Table {
+	return &Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENTS...]", Submits: true, Options: append(srunResources(), []Option{
+		{"async", 0, None, T3, 2605, 0, "", "", "", "srun waits for its step; let the shell run it in the background"},
+		{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", "programs are not copied to nodes; put them where every node sees them"},
+		{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "", "", "programs are not copied to nodes; put them where every node sees them"},
+		{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", "programs are not copied to nodes; put them where every node sees them"},
+		{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, cores, threads, rank; with quiet or verbose"},
+		{"disable-status", 'X', None, T2, 0, 0, "SLURM_DISABLE_STATUS", "disable-status", "", "pass the first Ctrl-C on instead of showing the tasks"},
+		{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "none-only", "", "none: run nothing after the step"},
+		{"error", 'e', Required, T1, 0, 0, "SRUN_ERROR SLURM_STDERRMODE", "step-error", "FILE", "file for standard error, none, or a task's number"},
+		{"exact", 0, None, T1, 0, 0, "SLURM_EXACT", "exact", "", "only the CPUs that the tasks need"},
+		{"export", 0, Required, T1, 0, 0, "SRUN_EXPORT_ENV SLURM_EXPORT_ENV", "export", "LIST", "environment to pass: ALL, NONE, or names and NAME=VALUE"},
+		{"external-launcher", 0, None, T2, 2311, 0, "", "overlap", "", "start a launcher of tasks, which share what the allocation has"},
+		{"het-group", 0, Required, T2, 0, 0, "", "", "", "a step runs in one component of a heterogeneous job; name it with --jobid"},
+		{"ignore-signals", 0, Required, T3, 2605, 0, "", "", "", "srun passes the signals it gets on to its tasks"},
+		{"immediate", 'I', Optional, T1, 0, 0, "SLURM_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
+		{"input", 'i', Required, T1, 0, 0, "SRUN_INPUT SLURM_STDINMODE", "step-input", "FILE", "file for standard input, none, all, or a task's number"},
+		{"jobid", 0, Required, T1, 0, 0, "SLURM_JOB_ID SLURM_JOBID", "jobid", "ID", "run in the allocation of this job"},
+		{"kill-on-bad-exit", 'K', Optional, T1, 0, 0, "SLURM_KILL_BAD_EXIT", "kill-on-bad-exit", "0|1", "end all tasks when one fails"},
+		{"label", 'l', None, T1, 0, 0, "SLURM_LABELIO", "label", "", "put each task's number before its lines"},
+		{"mpi", 0, Required, T1, 0, 0, "SLURM_MPI_TYPE", "mpi", "TYPE", "none; list shows what there is"},
+		{"msg-timeout", 0, Required, T2, 0, 0, "", "step-noted", "SECONDS", "no effect here: nothing is waited for by the clock"},
+		{"multi-prog", 0, None, T1, 0, 0, "", "multi-prog", "", "the executable is a file that names a program for each task"},
+		{"no-allocate", 'Z', None, T2, 0, 0, "", "", "", "steps run in allocations"},
+		{"open-mode", 0, Required, T1, 0, 0, "SLURM_OPEN_MODE", "open-mode", "append|truncate", "what to do with output files that exist"},
+		{"output", 'o', Required, T1, 0, 0, "SRUN_OUTPUT SLURM_STDOUTMODE", "step-output", "FILE", "file for standard output, none, or a task's number"},
+		{"overlap", 0, None, T1, 0, 0, "SLURM_OVERLAP", "overlap", "", "share CPUs, memory and devices with other steps"},
+		{"preserve-env", 'E', None, T2, 0, 0, "", "preserve-env", "", "leave SLURM_NNODES and SLURM_NTASKS to the tasks as they are here"},
+		{"prolog", 0, Required, T2, 0, 0, "SLURM_PROLOG", "none-only", "", "none: run nothing before the step"},
+		{"propagate", 0, Optional, T1, 0, 0, "", "propagate", "LIMITS", "resource limits to pass: ALL, NONE, or names such as NOFILE"},
+		{"pty", 0, Optional, T1, 0, 0, "", "pty", "", "give task 0 a terminal"},
+		{"quit-on-interrupt", 0, None, T2, 0, 0, "", "quit-on-interrupt", "", "end the step at the first Ctrl-C"},
+		{"relative", 'r', Required, T2, 0, 0, "", "relative", "N", "begin at this node of the allocation, counted from 0"},
+		{"send-libs", 0, Optional, T2, 0, 0, "SLURM_SEND_LIBS", "", "", "programs are not copied to nodes; put them where every node sees them"},
+		{"slurmd-debug", 0, Required, T3, 0, 0, "SLURMD_DEBUG", "step-noted", "LEVEL", "no effect here: nodes log as they are configured to"},
+		{"task-epilog", 0, Required, T2, 0, 0, "SLURM_TASK_EPILOG", "task-epilog", "PROGRAM", "run after each task"},
+		{"task-prolog", 0, Required, T2, 0, 0, "SLURM_TASK_PROLOG", "task-prolog", "PROGRAM", "run before each task; its lines `export NAME=VALUE` count"},
+		{"test-only", 0, None, T1, 0, 0, "", "test-only", "", "say when and where it would start, and start nothing"},
+		{"threads", 'T', Required, T2, 0, 0, "SLURM_THREADS", "step-noted", "N", "no effect here: nodes are spoken to all at once"},
+		{"treewidth", 0, Required, T3, 2311, 0, "", "step-noted", "N", "no effect here: nodes are spoken to directly"},
+		{"unbuffered", 'u', None, T1, 0, 0, "SLURM_UNBUFFEREDIO", "unbuffered", "", "pass output on as it comes, not in whole lines"},
+		{"wait", 'W', Required, T1, 0, 0, "SLURM_WAIT", "wait", "SECONDS", "end the others so long after the first task has ended; 0: never"},
+		{"wait-for-children", 0, None, T3, 2505, 0, "", "", "", "a step ends with its tasks"},
+		{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
+	}...)}
+})
 
 func srunResources() []Option {
 	var out []Option
@@ -236,9 +240,9 @@ const ofTheJob = " mem mem-per-cpu mem-per-gpu gres gpus gpus-per-node gpus-per-
 // Srun reads a call of srun: its command line and the SLURM_ variables. The error is a *Failure.
 func Srun(in SbatchInput) (*Step, error) {
 	s := &Step{Want: &tasks.Want{SubmitLine: submitLine("srun", in.Args)}, Old: in.Release == Release2205}
-	q := &request{in: in, table: &SrunTable, memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
+	q := &request{in: in, table: SrunTable(), memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir, Interactive: true}
-	given, words, err := SrunTable.Parse(in.Args, in.Release)
+	given, words, err := SrunTable().Parse(in.Args, in.Release)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +250,7 @@ func Srun(in SbatchInput) (*Step, error) {
 	for _, g := range given {
 		switch g.Option.Effect {
 		case "help", "usage", "version":
-			s.Print = standardText(&SrunTable, g.Option.Effect, in.Release)
+			s.Print = standardText(SrunTable(), g.Option.Effect, in.Release)
 			return s, nil
 		}
 	}
@@ -255,7 +259,7 @@ func Srun(in SbatchInput) (*Step, error) {
 			return nil, refusal("heterogeneous steps (components joined by :) are not supported by Stint yet; start the components as steps of their own")
 		}
 	}
-	fromEnv := SrunTable.FromEnv(lookup, in.Release)
+	fromEnv := SrunTable().FromEnv(lookup, in.Release)
 	inside := false
 	for _, g := range append(fromEnv, given...) {
 		inside = inside || g.Option.Effect == "jobid"

@@ -74,7 +74,7 @@ func (c *Conn) watch(req *Request) *watch {
 	case *Request_Account:
 		own = ms(r.Account.GetStory().GetWaitMs())
 	case *Request_Step:
-		own = ms(r.Step.GetWaitMs())
+		own = ms(r.Step.GetCreate().GetWaitMs())
 	}
 	if c.Patience > 0 {
 		w.most = c.Patience

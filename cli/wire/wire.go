@@ -310,9 +310,9 @@ func (c *Conn) Stats(reset bool) (*Counted, error) {
 	return a, nil
 }
 
-// Step has a step made in an allocation of the caller's.
-func (c *Conn) Step(s *tasks.Create) (*tasks.Reply, error) {
-	resp, err := c.Call(&Request{What: &Request_Step{Step: s}})
+// Step asks about steps in an allocation of the caller's.
+func (c *Conn) Step(q *tasks.Question) (*tasks.Reply, error) {
+	resp, err := c.Call(&Request{What: &Request_Step{Step: q}})
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func (x *Request) GetStats() *Stats {
 	return nil
 }
 
-func (x *Request) GetStep() *tasks.Create {
+func (x *Request) GetStep() *tasks.Question {
 	if x != nil {
 		if x, ok := x.What.(*Request_Step); ok {
 			return x.Step
@@ -190,7 +190,7 @@ type Request_Stats struct {
 }
 
 type Request_Step struct {
-	Step *tasks.Create `protobuf:"bytes,7,opt,name=step,proto3,oneof"` // a step in an allocation of the caller's
+	Step *tasks.Question `protobuf:"bytes,7,opt,name=step,proto3,oneof"` // about steps in an allocation of the caller's: Create, Find or Look
 }
 
 func (*Request_Submit) isRequest_What() {}
@@ -1151,7 +1151,7 @@ var File_cli_wire_wire_proto protoreflect.FileDescriptor
 const file_cli_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"\x13cli/wire/wire.proto\x12\n" +
-	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x19executor/tasks/step.proto\x1a\x16ledger/rows/rows.proto\"\xf9\x02\n" +
+	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x19executor/tasks/step.proto\x1a\x16ledger/rows/rows.proto\"\xfb\x02\n" +
 	"\aRequest\x12,\n" +
 	"\x06submit\x18\x01 \x01(\v2\x12.stint.wire.SubmitH\x00R\x06submit\x12/\n" +
 	"\acontrol\x18\x02 \x01(\v2\x13.stint.wire.ControlH\x00R\acontrol\x12*\n" +
@@ -1159,8 +1159,8 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\aaccount\x18\x04 \x01(\v2\x11.stint.ledger.AskH\x00R\aaccount\x12)\n" +
 	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
 	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blob\x12)\n" +
-	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05stats\x12)\n" +
-	"\x04step\x18\a \x01(\v2\x13.stint.tasks.CreateH\x00R\x04stepB\x06\n" +
+	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05stats\x12+\n" +
+	"\x04step\x18\a \x01(\v2\x15.stint.tasks.QuestionH\x00R\x04stepB\x06\n" +
 	"\x04what\"\xb5\x03\n" +
 	"\bResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
@@ -1260,7 +1260,7 @@ var file_cli_wire_wire_proto_goTypes = []any{
 	(*projections.Ask)(nil),    // 13: stint.projections.Ask
 	(*rows.Ask)(nil),           // 14: stint.ledger.Ask
 	(*events.BlobRef)(nil),     // 15: stint.events.BlobRef
-	(*tasks.Create)(nil),       // 16: stint.tasks.Create
+	(*tasks.Question)(nil),     // 16: stint.tasks.Question
 	(events.Code)(0),           // 17: stint.events.Code
 	(*projections.Answer)(nil), // 18: stint.projections.Answer
 	(*rows.Answer)(nil),        // 19: stint.ledger.Answer
@@ -1277,7 +1277,7 @@ var file_cli_wire_wire_proto_depIdxs = []int32{
 	8,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
 	15, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
 	10, // 6: stint.wire.Request.stats:type_name -> stint.wire.Stats
-	16, // 7: stint.wire.Request.step:type_name -> stint.tasks.Create
+	16, // 7: stint.wire.Request.step:type_name -> stint.tasks.Question
 	17, // 8: stint.wire.Response.code:type_name -> stint.events.Code
 	6,  // 9: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
 	18, // 10: stint.wire.Response.answer:type_name -> stint.projections.Answer
@@ -1311,7 +1311,7 @@ func file_cli_wire_wire_proto_build() {
 	(*projections.Ask)(nil).ProtoReflect()
 	(*rows.Ask)(nil).ProtoReflect()
 	(*events.BlobRef)(nil).ProtoReflect()
-	(*tasks.Create)(nil).ProtoReflect()
+	(*tasks.Question)(nil).ProtoReflect()
 	if File_cli_wire_wire_proto != nil {
 		return
 	}

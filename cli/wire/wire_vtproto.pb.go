@@ -657,10 +657,10 @@ func (this *Request_Step) EqualVT(thatIface isRequest_What) bool {
 	}
 	if p, q := this.Step, that.Step; p != q {
 		if p == nil {
-			p = &tasks.Create{}
+			p = &tasks.Question{}
 		}
 		if q == nil {
-			q = &tasks.Create{}
+			q = &tasks.Question{}
 		}
 		if !p.EqualVT(q) {
 			return false
@@ -3112,7 +3112,7 @@ func (m *Request) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 			} else {
-				v := &tasks.Create{}
+				v := &tasks.Question{}
 				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 					return err
 				}

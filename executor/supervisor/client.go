@@ -199,6 +199,15 @@ func (c *Client) SetLimit(ctx context.Context, v *SetLimit) (int, error) {
 	return c.reached(ctx, &Request{Verb: &Request_SetLimit{v}}, "moving the time limit of job %d", v.Job)
 }
 
+// Look asks what steps of a run use at this moment.
+func (c *Client) Look(ctx context.Context, l *Look) (*Looked, error) {
+	r, err := c.call(ctx, &Request{Verb: &Request_Look{l}})
+	if err != nil {
+		return nil, err
+	}
+	return r.GetLooked(), nil
+}
+
 // Acknowledge says that the ends of these steps are safe elsewhere: they are not reported any more.
 func (c *Client) Acknowledge(ctx context.Context, keys ...*Key) error {
 	_, err := c.reached(ctx, &Request{Verb: &Request_Acknowledge{&Acknowledge{Keys: keys}}}, "acknowledging %d exits", len(keys))

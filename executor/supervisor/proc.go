@@ -34,15 +34,15 @@ func BootID() (string, error) {
 
 // stat is what /proc/pid/stat says of a process.
 type stat struct {
-	pid, ppid, session int
-	state              byte
-	startTicks         uint64
-	userTicks          uint64
-	systemTicks        uint64
-	majorFaults        uint64
-	vmBytes            uint64
-	rssBytes           uint64
-	exitCode           int // as wait tells it; 0 also for those who may not know
+	pid, ppid, group, session int
+	state                     byte
+	startTicks                uint64
+	userTicks                 uint64
+	systemTicks               uint64
+	majorFaults               uint64
+	vmBytes                   uint64
+	rssBytes                  uint64
+	exitCode                  int // as wait tells it; 0 also for those who may not know
 }
 
 var pageSize = uint64(os.Getpagesize())
@@ -83,7 +83,7 @@ func parseStat(b []byte) (stat, error) {
 	}
 	return stat{
 		exitCode: code,
-		pid:      pid, state: f[0][0], ppid: int(num(4)), session: int(num(6)), majorFaults: num(12),
+		pid:      pid, state: f[0][0], ppid: int(num(4)), group: int(num(5)), session: int(num(6)), majorFaults: num(12),
 		userTicks: num(14), systemTicks: num(15), startTicks: num(22), vmBytes: num(23), rssBytes: num(24) * pageSize,
 	}, nil
 }

@@ -151,6 +151,8 @@ func (s *supervisor) answer(c *conversation, req *Request, gone <-chan struct{})
 		r = done(s.terminate(s.stepsOf(t.Job, t.Run, t.Step), t.Cause, max(0, t.KillWaitMs)), nil)
 	case *Request_SetLimit:
 		r = done(s.setLimit(s.stepsOf(v.SetLimit.Job, v.SetLimit.Run, v.SetLimit.Step), v.SetLimit.LeftMs), nil)
+	case *Request_Look:
+		r = &Reply{Answer: &Reply_Looked{s.look(v.Look)}}
 	case *Request_List:
 		r = &Reply{Answer: &Reply_Listed{s.list()}}
 	case *Request_Acknowledge:

@@ -43,8 +43,10 @@ type step struct {
 	timer   *time.Timer
 	ordered bool // the order was read from the journal, so it holds against the launch's time limit
 	usage   tally
-	sampled int64         // when usage was last looked at, or the step began, by the monotonic clock
-	over    chan struct{} // closed when the main process has ended
+	sampled int64             // when usage was last looked at, or the step began, by the monotonic clock
+	tasks   map[uint32]*tally // of a keeper: by rank
+	ranks   map[int]uint32    // of a keeper's tasks, by their processes; guarded by supervisor.sampling
+	over    chan struct{}     // closed when the main process has ended
 }
 
 func newStep(l *Launching) *step {
@@ -64,7 +66,15 @@ func (st *step) ended() bool {
 }
 
 func (st *step) started() *Started {
-	return &Started{Key: st.launching.Key, Node: st.launching.Node, Pid: st.birth.Pid, StartedUnixNs: st.birth.StartedUnixNs, Warnings: st.birth.Warnings}
+	return &Started{Key: st.launching.Key, Node: st.launching.Node, Pid: st.birth.Pid, StartedUnixNs: st.birth.StartedUnixNs, Warnings: st.birth.Warnings, Note: st.launching.Note}
+}
+
+// safety is how safe what is written of the step has to be: the end of a keeper is of use only as long as the machine is up.
+func (st *step) safety() safety {
+	if st.launching.Keeper {
+		return written
+	}
+	return synced
 }
 
 // launch starts a step. Its end is reported like that of any other, also if it never ran; but when the journal takes
@@ -77,7 +87,7 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 	defer s.endLaunch()
 
 	st := newStep(&Launching{Key: l.Key, Node: l.Node, Uid: l.Uid, Gid: l.Gid, Groups: l.Groups,
-		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn, Watching: l.Watching})
+		TimeLimitMs: l.TimeLimitMs, KillWaitMs: l.KillWaitMs, Warn: l.Warn, Watching: l.Watching, Keeper: l.Keeper, Note: l.Note})
 	if s.cages != nil {
 		st.launching.Group = s.cages.Name(l.Key, l.Uid)
 	}
@@ -166,7 +176,7 @@ func (s *supervisor) admit(st *step) *launchError {
 
 	err := s.journal.reserve(n + 1)
 	if err == nil {
-		err = s.journal.append(synced, &Record{What: &Record_Launching{st.launching}})
+		err = s.journal.append(st.safety(), &Record{What: &Record_Launching{st.launching}})
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -260,7 +270,7 @@ func (s *supervisor) clear(st *step, x *Exited) {
 		p := x.CloneVT()
 		p.Provisional = true
 		s.gate.RLock()
-		_ = s.journal.append(synced, &Record{What: &Record_Exited{p}})
+		_ = s.journal.append(st.safety(), &Record{What: &Record_Exited{p}})
 		s.gate.RUnlock()
 		x.LeftOver = uint32(s.endAll(st))
 	}
@@ -362,13 +372,23 @@ func (s *supervisor) countUp(st *step, x *Exited) {
 	if x.Usage == nil {
 		x.Usage = &Usage{}
 	}
+	keeper := st.launching.Keeper
+	if keeper { // what the kernel knows to be its peak is the keeper's own
+		x.Usage.RssPeakBytes = 0
+	}
 	s.mu.Lock()
 	st.usage.into(x.Usage)
+	x.Usage.Tasks = st.taskUsage()
 	s.mu.Unlock()
 	if st.cage == nil {
 		return
 	}
-	if err := st.cage.Usage(x.Usage); err != nil {
+	peak := x.Usage.RssPeakBytes
+	err := st.cage.Usage(x.Usage)
+	if keeper {
+		x.Usage.RssPeakBytes = peak
+	}
+	if err != nil {
 		s.log.Warn("what a step used cannot be read from its control group", "step", st.id.String(), "error", err)
 	}
 	oom, err := st.cage.OOM()
@@ -381,6 +401,7 @@ func (s *supervisor) countUp(st *step, x *Exited) {
 // bury takes away what a step used of the node, writes its end down, and reports it. An end that the journal does not
 // take is tried again until it does: it is not reported before.
 func (s *supervisor) bury(st *step, x *Exited) {
+	x.Note = st.launching.Note
 	if st.cage != nil {
 		if err := st.cage.Remove(); err != nil {
 			s.log.Warn("a control group cannot be removed", "step", st.id.String(), "error", err)
@@ -391,7 +412,7 @@ func (s *supervisor) bury(st *step, x *Exited) {
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		s.gate.RLock()
-		err := s.journal.append(synced, &Record{What: &Record_Exited{x}})
+		err := s.journal.append(st.safety(), &Record{What: &Record_Exited{x}})
 		if err == nil {
 			s.returnSpool(st)
 			s.retire(st, x)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,8 +67,9 @@ type supervisor struct {
 	listener *net.UnixListener
 	lock     *os.File
 
-	forks sync.RWMutex // held for reading from fork until the child is known; for writing while orphans are reaped
-	gate  sync.RWMutex
+	forks    sync.RWMutex // held for reading from fork until the child is known; for writing while orphans are reaped
+	gate     sync.RWMutex
+	sampling sync.Mutex // one at a time looks at processes
 
 	mu       sync.Mutex
 	changed  *sync.Cond // a step is over, or launches may begin again
@@ -323,86 +323,6 @@ func (s *supervisor) compactNow() error {
 	err := s.journal.compact(records, live)
 	s.compact = max(s.conf.CompactFrom, 2*s.journal.length())
 	return err
-}
-
-// sample looks at what the steps use whose turn it is, tells the watchers, and ends those that have too much memory.
-func (s *supervisor) sample(now int64) {
-	s.mu.Lock()
-	steps := make([]*step, 0, len(s.live))
-	for _, st := range s.live {
-		if st.birth != nil && !st.ended() && s.turn(st, now) {
-			st.sampled = now
-			steps = append(steps, st)
-		}
-	}
-	s.mu.Unlock()
-	if len(steps) == 0 {
-		return
-	}
-	var all []stat
-	for _, st := range steps {
-		var procs []stat
-		if st.cage != nil {
-			pids, err := st.cage.Pids()
-			if err != nil {
-				continue // it is just ending
-			}
-			for _, pid := range pids {
-				if p, err := readStat(pid); err == nil {
-					procs = append(procs, p)
-				}
-			}
-		} else {
-			if all == nil {
-				var err error
-				if all, err = allProcesses(); err != nil {
-					s.log.Warn("processes cannot be sampled", "error", err)
-					return
-				}
-			}
-			mine := map[int]bool{}
-			for _, pid := range s.treeOf(st, all) {
-				mine[pid] = true
-			}
-			for _, p := range all {
-				if mine[p.pid] {
-					procs = append(procs, p)
-				}
-			}
-		}
-		if st.id.step != StepBatch { // its main process is the node's, and keeps the tasks
-			procs = slices.DeleteFunc(procs, func(p stat) bool { return p.pid == int(st.birth.Pid) })
-		}
-		s.mu.Lock()
-		u := st.usage.take(procs, readIO).CloneVT()
-		s.mu.Unlock()
-		if most := st.launching.GetWatching().GetMemoryBytes(); most > 0 && u.RssBytes > most {
-			s.tooBig(st, u.RssBytes, most)
-		}
-		if st.cage != nil {
-			if err := st.cage.Usage(u); err != nil {
-				continue
-			}
-		}
-		s.mu.Lock()
-		s.publish(&Reply{Answer: &Reply_Sample{&Sample{Key: st.launching.Key, AtUnixNs: unixNow(), Usage: u}}})
-		s.mu.Unlock()
-	}
-}
-
-// turn says whether a step's usage is to be looked at now. The caller holds s.mu.
-func (s *supervisor) turn(st *step, now int64) bool {
-	every := int64(s.conf.SampleEvery)
-	switch ms := st.launching.Watching.GetEveryMs(); {
-	case ms < 0:
-		return false
-	case ms > 0:
-		every = ms * int64(time.Millisecond)
-	}
-	if st.sampled == 0 {
-		st.sampled = st.birth.StartedMonoNs
-	}
-	return now-st.sampled >= every-every/20 // a tick may come early
 }
 
 func (s *supervisor) addMain(pid int) {

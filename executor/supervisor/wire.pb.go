@@ -713,6 +713,8 @@ type Launch struct {
 	Warn          *Warn                  `protobuf:"bytes,20,opt,name=warn,proto3" json:"warn,omitempty"`
 	PidVariable   string                 `protobuf:"bytes,21,opt,name=pid_variable,json=pidVariable,proto3" json:"pid_variable,omitempty"` // of the environment, put behind the others: the number of the process
 	Watching      *Watching              `protobuf:"bytes,22,opt,name=watching,proto3" json:"watching,omitempty"`
+	Note          []byte                 `protobuf:"bytes,23,opt,name=note,proto3" json:"note,omitempty"`      // kept, and told with its start and its end
+	Keeper        bool                   `protobuf:"varint,24,opt,name=keeper,proto3" json:"keeper,omitempty"` // its main process keeps tasks, its children, and is none itself; its end need not outlive the machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -903,6 +905,20 @@ func (x *Launch) GetWatching() *Watching {
 	return nil
 }
 
+func (x *Launch) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
+func (x *Launch) GetKeeper() bool {
+	if x != nil {
+		return x.Keeper
+	}
+	return false
+}
+
 // Watching is how often a step's usage is looked at, and what comes of it.
 type Watching struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -971,6 +987,7 @@ type Usage struct {
 	RssBytes      uint64                 `protobuf:"varint,9,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"` // now; in an Exited: the average over the samples
 	VmBytes       uint64                 `protobuf:"varint,10,opt,name=vm_bytes,json=vmBytes,proto3" json:"vm_bytes,omitempty"`
 	Samples       uint32                 `protobuf:"varint,11,opt,name=samples,proto3" json:"samples,omitempty"` // how many the averages and peaks rest on
+	Tasks         []*TaskUsage           `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`      // of a keeper: what was seen of each of its tasks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,32 +1101,36 @@ func (x *Usage) GetSamples() uint32 {
 	return 0
 }
 
-type Started struct {
+func (x *Usage) GetTasks() []*TaskUsage {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+type TaskUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
-	StartedUnixNs int64                  `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
-	Warnings      []string               `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Usage         *Usage                 `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Started) Reset() {
+func (x *TaskUsage) Reset() {
 	file_executor_supervisor_wire_proto_init()
-	*x = Started{}
+	*x = TaskUsage{}
 	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Started) String() string {
+func (x *TaskUsage) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Started) ProtoMessage() {}
+func (*TaskUsage) ProtoMessage() {}
 
-func (x *Started) ProtoReflect() protoreflect.Message {
+func (x *TaskUsage) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
 	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
 	if x != nil {
@@ -1122,9 +1143,67 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use TaskUsage.ProtoReflect.Descriptor instead.
+func (*TaskUsage) Descriptor() ([]byte, []int) {
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TaskUsage) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *TaskUsage) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+type Started struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
+	StartedUnixNs int64                  `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
+	Warnings      []string               `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Note          []byte                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Started) Reset() {
+	file_executor_supervisor_wire_proto_init()
+	*x = Started{}
+	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Started) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Started) ProtoMessage() {}
+
+func (x *Started) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
+	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{8}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Started) GetKey() *Key {
@@ -1162,6 +1241,13 @@ func (x *Started) GetWarnings() []string {
 	return nil
 }
 
+func (x *Started) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 type Exited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1179,6 +1265,7 @@ type Exited struct {
 	ElapsedNs     int64                  `protobuf:"varint,13,opt,name=elapsed_ns,json=elapsedNs,proto3" json:"elapsed_ns,omitempty"` // by the monotonic clock
 	Usage         *Usage                 `protobuf:"bytes,14,opt,name=usage,proto3" json:"usage,omitempty"`
 	LeftOver      uint32                 `protobuf:"varint,15,opt,name=left_over,json=leftOver,proto3" json:"left_over,omitempty"` // processes that SIGKILL could not end in time
+	Note          []byte                 `protobuf:"bytes,17,opt,name=note,proto3" json:"note,omitempty"`                          // of its Launch
 	Provisional   bool                   `protobuf:"varint,16,opt,name=provisional,proto3" json:"provisional,omitempty"`           // in the journal only: the status is known, what the main process left behind is being ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1187,7 +1274,7 @@ type Exited struct {
 func (x *Exited) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Exited{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1287,7 @@ func (*Exited) ProtoMessage() {}
 
 func (x *Exited) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1300,7 @@ func (x *Exited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{9}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Exited) GetKey() *Key {
@@ -1321,6 +1408,13 @@ func (x *Exited) GetLeftOver() uint32 {
 	return 0
 }
 
+func (x *Exited) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 func (x *Exited) GetProvisional() bool {
 	if x != nil {
 		return x.Provisional
@@ -1340,7 +1434,7 @@ type Sample struct {
 func (x *Sample) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Sample{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1447,7 @@ func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1460,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{10}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Sample) GetKey() *Key {
@@ -1405,7 +1499,7 @@ type Running struct {
 func (x *Running) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Running{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1512,7 @@ func (*Running) ProtoMessage() {}
 
 func (x *Running) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1525,7 @@ func (x *Running) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Running.ProtoReflect.Descriptor instead.
 func (*Running) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{11}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Running) GetStarted() *Started {
@@ -1484,6 +1578,7 @@ type Request struct {
 	//	*Request_Acknowledge
 	//	*Request_Upgrade
 	//	*Request_Stop
+	//	*Request_Look
 	Verb          isRequest_Verb `protobuf_oneof:"verb"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1492,7 +1587,7 @@ type Request struct {
 func (x *Request) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Request{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1600,7 @@ func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1613,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{12}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Request) GetId() uint64 {
@@ -1625,6 +1720,15 @@ func (x *Request) GetStop() *Stop {
 	return nil
 }
 
+func (x *Request) GetLook() *Look {
+	if x != nil {
+		if x, ok := x.Verb.(*Request_Look); ok {
+			return x.Look
+		}
+	}
+	return nil
+}
+
 type isRequest_Verb interface {
 	isRequest_Verb()
 }
@@ -1669,6 +1773,10 @@ type Request_Stop struct {
 	Stop *Stop `protobuf:"bytes,11,opt,name=stop,proto3,oneof"`
 }
 
+type Request_Look struct {
+	Look *Look `protobuf:"bytes,12,opt,name=look,proto3,oneof"`
+}
+
 func (*Request_Launch) isRequest_Verb() {}
 
 func (*Request_Signal) isRequest_Verb() {}
@@ -1689,6 +1797,179 @@ func (*Request_Upgrade) isRequest_Verb() {}
 
 func (*Request_Stop) isRequest_Verb() {}
 
+func (*Request_Look) isRequest_Verb() {}
+
+// Look asks what steps use at this moment.
+type Look struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Steps         []uint32               `protobuf:"varint,3,rep,packed,name=steps,proto3" json:"steps,omitempty"` // none: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Look) Reset() {
+	file_executor_supervisor_wire_proto_init()
+	*x = Look{}
+	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Look) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Look) ProtoMessage() {}
+
+func (x *Look) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
+	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Look.ProtoReflect.Descriptor instead.
+func (*Look) Descriptor() ([]byte, []int) {
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Look) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Look) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Look) GetSteps() []uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+type Looked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uses          []*Use                 `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Looked) Reset() {
+	file_executor_supervisor_wire_proto_init()
+	*x = Looked{}
+	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Looked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Looked) ProtoMessage() {}
+
+func (x *Looked) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
+	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Looked.ProtoReflect.Descriptor instead.
+func (*Looked) Descriptor() ([]byte, []int) {
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Looked) GetUses() []*Use {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+type Use struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Usage         *Usage                 `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	Pids          []int32                `protobuf:"varint,3,rep,packed,name=pids,proto3" json:"pids,omitempty"` // but for a keeper's own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Use) Reset() {
+	file_executor_supervisor_wire_proto_init()
+	*x = Use{}
+	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Use) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Use) ProtoMessage() {}
+
+func (x *Use) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
+	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Use.ProtoReflect.Descriptor instead.
+func (*Use) Descriptor() ([]byte, []int) {
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Use) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Use) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *Use) GetPids() []int32 {
+	if x != nil {
+		return x.Pids
+	}
+	return nil
+}
+
 // Signal is delivered to the steps of a run.
 type Signal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1706,7 +1987,7 @@ type Signal struct {
 func (x *Signal) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Signal{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +2000,7 @@ func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +2013,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{13}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Signal) GetJob() uint64 {
@@ -1796,7 +2077,7 @@ type Suspend struct {
 func (x *Suspend) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Suspend{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2090,7 @@ func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2103,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{14}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Suspend) GetJob() uint64 {
@@ -1861,7 +2142,7 @@ type Terminate struct {
 func (x *Terminate) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Terminate{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2155,7 @@ func (*Terminate) ProtoMessage() {}
 
 func (x *Terminate) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2168,7 @@ func (x *Terminate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminate.ProtoReflect.Descriptor instead.
 func (*Terminate) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{15}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Terminate) GetJob() uint64 {
@@ -1939,7 +2220,7 @@ type SetLimit struct {
 func (x *SetLimit) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = SetLimit{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2233,7 @@ func (*SetLimit) ProtoMessage() {}
 
 func (x *SetLimit) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2246,7 @@ func (x *SetLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
 func (*SetLimit) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{16}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetLimit) GetJob() uint64 {
@@ -2005,7 +2286,7 @@ type List struct {
 func (x *List) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = List{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2299,7 @@ func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2312,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{17}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{21}
 }
 
 // Watch streams, first everything that runs and every exit not yet acknowledged, then a Caught, then what happens.
@@ -2044,7 +2325,7 @@ type Watch struct {
 func (x *Watch) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Watch{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2338,7 @@ func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2351,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{18}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{22}
 }
 
 type Acknowledge struct {
@@ -2083,7 +2364,7 @@ type Acknowledge struct {
 func (x *Acknowledge) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Acknowledge{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2377,7 @@ func (*Acknowledge) ProtoMessage() {}
 
 func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2390,7 @@ func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledge.ProtoReflect.Descriptor instead.
 func (*Acknowledge) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{19}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Acknowledge) GetKeys() []*Key {
@@ -2129,7 +2410,7 @@ type Upgrade struct {
 func (x *Upgrade) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Upgrade{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2423,7 @@ func (*Upgrade) ProtoMessage() {}
 
 func (x *Upgrade) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2436,7 @@ func (x *Upgrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
 func (*Upgrade) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{20}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Upgrade) GetPath() string {
@@ -2175,7 +2456,7 @@ type Stop struct {
 func (x *Stop) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Stop{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2469,7 @@ func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2482,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{21}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stop) GetMode() StopMode {
@@ -2224,6 +2505,7 @@ type Reply struct {
 	//	*Reply_Sample
 	//	*Reply_Caught
 	//	*Reply_Done
+	//	*Reply_Looked
 	Answer        isReply_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2232,7 +2514,7 @@ type Reply struct {
 func (x *Reply) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Reply{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2527,7 @@ func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2540,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{22}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reply) GetId() uint64 {
@@ -2345,6 +2627,15 @@ func (x *Reply) GetDone() *Done {
 	return nil
 }
 
+func (x *Reply) GetLooked() *Looked {
+	if x != nil {
+		if x, ok := x.Answer.(*Reply_Looked); ok {
+			return x.Looked
+		}
+	}
+	return nil
+}
+
 type isReply_Answer interface {
 	isReply_Answer()
 }
@@ -2377,6 +2668,10 @@ type Reply_Done struct {
 	Done *Done `protobuf:"bytes,9,opt,name=done,proto3,oneof"`
 }
 
+type Reply_Looked struct {
+	Looked *Looked `protobuf:"bytes,10,opt,name=looked,proto3,oneof"`
+}
+
 func (*Reply_Launched) isReply_Answer() {}
 
 func (*Reply_Listed) isReply_Answer() {}
@@ -2391,6 +2686,8 @@ func (*Reply_Caught) isReply_Answer() {}
 
 func (*Reply_Done) isReply_Answer() {}
 
+func (*Reply_Looked) isReply_Answer() {}
+
 type Launched struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Started       *Started               `protobuf:"bytes,1,opt,name=started,proto3" json:"started,omitempty"`
@@ -2403,7 +2700,7 @@ type Launched struct {
 func (x *Launched) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Launched{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2713,7 @@ func (*Launched) ProtoMessage() {}
 
 func (x *Launched) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2726,7 @@ func (x *Launched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launched.ProtoReflect.Descriptor instead.
 func (*Launched) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{23}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Launched) GetStarted() *Started {
@@ -2468,7 +2765,7 @@ type Listed struct {
 func (x *Listed) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Listed{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2778,7 @@ func (*Listed) ProtoMessage() {}
 
 func (x *Listed) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2791,7 @@ func (x *Listed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listed.ProtoReflect.Descriptor instead.
 func (*Listed) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{24}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Listed) GetRunning() []*Running {
@@ -2548,7 +2845,7 @@ type Caught struct {
 func (x *Caught) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Caught{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2858,7 @@ func (*Caught) ProtoMessage() {}
 
 func (x *Caught) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2871,7 @@ func (x *Caught) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caught.ProtoReflect.Descriptor instead.
 func (*Caught) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{25}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{29}
 }
 
 type Done struct {
@@ -2587,7 +2884,7 @@ type Done struct {
 func (x *Done) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Done{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2897,7 @@ func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2910,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{26}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Done) GetReached() uint32 {
@@ -2642,7 +2939,7 @@ type Record struct {
 func (x *Record) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Record{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2952,7 @@ func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2965,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{27}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Record) GetWhat() isRecord_What {
@@ -2784,7 +3081,7 @@ type Header struct {
 func (x *Header) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Header{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +3094,7 @@ func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +3107,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{28}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Header) GetBootId() string {
@@ -2840,6 +3137,8 @@ type Launching struct {
 	KillWaitMs    int64                  `protobuf:"varint,9,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
 	Warn          *Warn                  `protobuf:"bytes,10,opt,name=warn,proto3" json:"warn,omitempty"`
 	Watching      *Watching              `protobuf:"bytes,11,opt,name=watching,proto3" json:"watching,omitempty"`
+	Note          []byte                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	Keeper        bool                   `protobuf:"varint,13,opt,name=keeper,proto3" json:"keeper,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2847,7 +3146,7 @@ type Launching struct {
 func (x *Launching) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Launching{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +3159,7 @@ func (*Launching) ProtoMessage() {}
 
 func (x *Launching) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +3172,7 @@ func (x *Launching) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launching.ProtoReflect.Descriptor instead.
 func (*Launching) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{29}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Launching) GetKey() *Key {
@@ -2953,6 +3252,20 @@ func (x *Launching) GetWatching() *Watching {
 	return nil
 }
 
+func (x *Launching) GetNote() []byte {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
+func (x *Launching) GetKeeper() bool {
+	if x != nil {
+		return x.Keeper
+	}
+	return false
+}
+
 type Birth struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -2969,7 +3282,7 @@ type Birth struct {
 func (x *Birth) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Birth{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3295,7 @@ func (*Birth) ProtoMessage() {}
 
 func (x *Birth) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3308,7 @@ func (x *Birth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Birth.ProtoReflect.Descriptor instead.
 func (*Birth) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{30}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Birth) GetKey() *Key {
@@ -3066,7 +3379,7 @@ type Deadline struct {
 func (x *Deadline) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Deadline{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3392,7 @@ func (*Deadline) ProtoMessage() {}
 
 func (x *Deadline) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3405,7 @@ func (x *Deadline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deadline.ProtoReflect.Descriptor instead.
 func (*Deadline) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{31}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Deadline) GetKey() *Key {
@@ -3170,7 +3483,7 @@ type Tombstone struct {
 func (x *Tombstone) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Tombstone{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3496,7 @@ func (*Tombstone) ProtoMessage() {}
 
 func (x *Tombstone) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3509,7 @@ func (x *Tombstone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
 func (*Tombstone) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{32}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Tombstone) GetKey() *Key {
@@ -3243,7 +3556,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04Warn\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
 	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +
-	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xf7\x05\n" +
+	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xa3\x06\n" +
 	"\x06Launch\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -3268,11 +3581,13 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"killWaitMs\x12*\n" +
 	"\x04warn\x18\x14 \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x12!\n" +
 	"\fpid_variable\x18\x15 \x01(\tR\vpidVariable\x126\n" +
-	"\bwatching\x18\x16 \x01(\v2\x1a.stint.supervisor.WatchingR\bwatchingB\x10\n" +
+	"\bwatching\x18\x16 \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
+	"\x04note\x18\x17 \x01(\fR\x04note\x12\x16\n" +
+	"\x06keeper\x18\x18 \x01(\bR\x06keeperB\x10\n" +
 	"\x0e_oom_score_adj\"H\n" +
 	"\bWatching\x12\x19\n" +
 	"\bevery_ms\x18\x01 \x01(\x03R\aeveryMs\x12!\n" +
-	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\"\xe3\x02\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\"\x96\x03\n" +
 	"\x05Usage\x12\x17\n" +
 	"\auser_ns\x18\x01 \x01(\x04R\x06userNs\x12\x1b\n" +
 	"\tsystem_ns\x18\x02 \x01(\x04R\bsystemNs\x12$\n" +
@@ -3287,13 +3602,18 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\trss_bytes\x18\t \x01(\x04R\brssBytes\x12\x19\n" +
 	"\bvm_bytes\x18\n" +
 	" \x01(\x04R\avmBytes\x12\x18\n" +
-	"\asamples\x18\v \x01(\rR\asamples\"\x9c\x01\n" +
+	"\asamples\x18\v \x01(\rR\asamples\x121\n" +
+	"\x05tasks\x18\f \x03(\v2\x1b.stint.supervisor.TaskUsageR\x05tasks\"N\n" +
+	"\tTaskUsage\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12-\n" +
+	"\x05usage\x18\x02 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\"\xb0\x01\n" +
 	"\aStarted\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
 	"\x03pid\x18\x03 \x01(\x05R\x03pid\x12&\n" +
 	"\x0fstarted_unix_ns\x18\x04 \x01(\x03R\rstartedUnixNs\x12\x1a\n" +
-	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\x95\x04\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\fR\x04note\"\xa9\x04\n" +
 	"\x06Exited\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12'\n" +
@@ -3311,7 +3631,8 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\n" +
 	"elapsed_ns\x18\r \x01(\x03R\telapsedNs\x12-\n" +
 	"\x05usage\x18\x0e \x01(\v2\x17.stint.supervisor.UsageR\x05usage\x12\x1b\n" +
-	"\tleft_over\x18\x0f \x01(\rR\bleftOver\x12 \n" +
+	"\tleft_over\x18\x0f \x01(\rR\bleftOver\x12\x12\n" +
+	"\x04note\x18\x11 \x01(\fR\x04note\x12 \n" +
 	"\vprovisional\x18\x10 \x01(\bR\vprovisional\"~\n" +
 	"\x06Sample\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x1c\n" +
@@ -3323,7 +3644,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\tsuspended\x18\x02 \x01(\bR\tsuspended\x12-\n" +
 	"\x05cause\x18\x03 \x01(\x0e2\x17.stint.supervisor.CauseR\x05cause\x12\"\n" +
 	"\rlimit_left_ms\x18\x04 \x01(\x03R\vlimitLeftMs\x12\x18\n" +
-	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xbf\x04\n" +
+	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xed\x04\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
 	"\x06launch\x18\x02 \x01(\v2\x18.stint.supervisor.LaunchH\x00R\x06launch\x122\n" +
@@ -3336,8 +3657,19 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\vacknowledge\x18\t \x01(\v2\x1d.stint.supervisor.AcknowledgeH\x00R\vacknowledge\x125\n" +
 	"\aupgrade\x18\n" +
 	" \x01(\v2\x19.stint.supervisor.UpgradeH\x00R\aupgrade\x12,\n" +
-	"\x04stop\x18\v \x01(\v2\x16.stint.supervisor.StopH\x00R\x04stopB\x06\n" +
-	"\x04verb\"\xc1\x01\n" +
+	"\x04stop\x18\v \x01(\v2\x16.stint.supervisor.StopH\x00R\x04stop\x12,\n" +
+	"\x04look\x18\f \x01(\v2\x16.stint.supervisor.LookH\x00R\x04lookB\x06\n" +
+	"\x04verb\"@\n" +
+	"\x04Look\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
+	"\x05steps\x18\x03 \x03(\rR\x05steps\"3\n" +
+	"\x06Looked\x12)\n" +
+	"\x04uses\x18\x01 \x03(\v2\x15.stint.supervisor.UseR\x04uses\"q\n" +
+	"\x03Use\x12'\n" +
+	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12-\n" +
+	"\x05usage\x18\x02 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\x12\x12\n" +
+	"\x04pids\x18\x03 \x03(\x05R\x04pids\"\xc1\x01\n" +
 	"\x06Signal\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
@@ -3372,7 +3704,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\aUpgrade\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"6\n" +
 	"\x04Stop\x12.\n" +
-	"\x04mode\x18\x01 \x01(\x0e2\x1a.stint.supervisor.StopModeR\x04mode\"\xa6\x03\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\x1a.stint.supervisor.StopModeR\x04mode\"\xda\x03\n" +
 	"\x05Reply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x128\n" +
@@ -3382,7 +3714,9 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x06exited\x18\x06 \x01(\v2\x18.stint.supervisor.ExitedH\x00R\x06exited\x122\n" +
 	"\x06sample\x18\a \x01(\v2\x18.stint.supervisor.SampleH\x00R\x06sample\x122\n" +
 	"\x06caught\x18\b \x01(\v2\x18.stint.supervisor.CaughtH\x00R\x06caught\x12,\n" +
-	"\x04done\x18\t \x01(\v2\x16.stint.supervisor.DoneH\x00R\x04doneB\b\n" +
+	"\x04done\x18\t \x01(\v2\x16.stint.supervisor.DoneH\x00R\x04done\x122\n" +
+	"\x06looked\x18\n" +
+	" \x01(\v2\x18.stint.supervisor.LookedH\x00R\x06lookedB\b\n" +
 	"\x06answer\"\x8c\x01\n" +
 	"\bLaunched\x123\n" +
 	"\astarted\x18\x01 \x01(\v2\x19.stint.supervisor.StartedR\astarted\x123\n" +
@@ -3408,7 +3742,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04what\"9\n" +
 	"\x06Header\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\rR\x06format\"\xda\x02\n" +
+	"\x06format\x18\x02 \x01(\rR\x06format\"\x86\x03\n" +
 	"\tLaunching\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
@@ -3422,7 +3756,9 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"killWaitMs\x12*\n" +
 	"\x04warn\x18\n" +
 	" \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x126\n" +
-	"\bwatching\x18\v \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\"\xe7\x01\n" +
+	"\bwatching\x18\v \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
+	"\x04note\x18\f \x01(\fR\x04note\x12\x16\n" +
+	"\x06keeper\x18\r \x01(\bR\x06keeper\"\xe7\x01\n" +
 	"\x05Birth\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x1f\n" +
@@ -3510,7 +3846,7 @@ func file_executor_supervisor_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_supervisor_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_executor_supervisor_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_executor_supervisor_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_executor_supervisor_wire_proto_goTypes = []any{
 	(Which)(0),          // 0: stint.supervisor.Which
 	(Cause)(0),          // 1: stint.supervisor.Cause
@@ -3525,31 +3861,35 @@ var file_executor_supervisor_wire_proto_goTypes = []any{
 	(*Launch)(nil),      // 10: stint.supervisor.Launch
 	(*Watching)(nil),    // 11: stint.supervisor.Watching
 	(*Usage)(nil),       // 12: stint.supervisor.Usage
-	(*Started)(nil),     // 13: stint.supervisor.Started
-	(*Exited)(nil),      // 14: stint.supervisor.Exited
-	(*Sample)(nil),      // 15: stint.supervisor.Sample
-	(*Running)(nil),     // 16: stint.supervisor.Running
-	(*Request)(nil),     // 17: stint.supervisor.Request
-	(*Signal)(nil),      // 18: stint.supervisor.Signal
-	(*Suspend)(nil),     // 19: stint.supervisor.Suspend
-	(*Terminate)(nil),   // 20: stint.supervisor.Terminate
-	(*SetLimit)(nil),    // 21: stint.supervisor.SetLimit
-	(*List)(nil),        // 22: stint.supervisor.List
-	(*Watch)(nil),       // 23: stint.supervisor.Watch
-	(*Acknowledge)(nil), // 24: stint.supervisor.Acknowledge
-	(*Upgrade)(nil),     // 25: stint.supervisor.Upgrade
-	(*Stop)(nil),        // 26: stint.supervisor.Stop
-	(*Reply)(nil),       // 27: stint.supervisor.Reply
-	(*Launched)(nil),    // 28: stint.supervisor.Launched
-	(*Listed)(nil),      // 29: stint.supervisor.Listed
-	(*Caught)(nil),      // 30: stint.supervisor.Caught
-	(*Done)(nil),        // 31: stint.supervisor.Done
-	(*Record)(nil),      // 32: stint.supervisor.Record
-	(*Header)(nil),      // 33: stint.supervisor.Header
-	(*Launching)(nil),   // 34: stint.supervisor.Launching
-	(*Birth)(nil),       // 35: stint.supervisor.Birth
-	(*Deadline)(nil),    // 36: stint.supervisor.Deadline
-	(*Tombstone)(nil),   // 37: stint.supervisor.Tombstone
+	(*TaskUsage)(nil),   // 13: stint.supervisor.TaskUsage
+	(*Started)(nil),     // 14: stint.supervisor.Started
+	(*Exited)(nil),      // 15: stint.supervisor.Exited
+	(*Sample)(nil),      // 16: stint.supervisor.Sample
+	(*Running)(nil),     // 17: stint.supervisor.Running
+	(*Request)(nil),     // 18: stint.supervisor.Request
+	(*Look)(nil),        // 19: stint.supervisor.Look
+	(*Looked)(nil),      // 20: stint.supervisor.Looked
+	(*Use)(nil),         // 21: stint.supervisor.Use
+	(*Signal)(nil),      // 22: stint.supervisor.Signal
+	(*Suspend)(nil),     // 23: stint.supervisor.Suspend
+	(*Terminate)(nil),   // 24: stint.supervisor.Terminate
+	(*SetLimit)(nil),    // 25: stint.supervisor.SetLimit
+	(*List)(nil),        // 26: stint.supervisor.List
+	(*Watch)(nil),       // 27: stint.supervisor.Watch
+	(*Acknowledge)(nil), // 28: stint.supervisor.Acknowledge
+	(*Upgrade)(nil),     // 29: stint.supervisor.Upgrade
+	(*Stop)(nil),        // 30: stint.supervisor.Stop
+	(*Reply)(nil),       // 31: stint.supervisor.Reply
+	(*Launched)(nil),    // 32: stint.supervisor.Launched
+	(*Listed)(nil),      // 33: stint.supervisor.Listed
+	(*Caught)(nil),      // 34: stint.supervisor.Caught
+	(*Done)(nil),        // 35: stint.supervisor.Done
+	(*Record)(nil),      // 36: stint.supervisor.Record
+	(*Header)(nil),      // 37: stint.supervisor.Header
+	(*Launching)(nil),   // 38: stint.supervisor.Launching
+	(*Birth)(nil),       // 39: stint.supervisor.Birth
+	(*Deadline)(nil),    // 40: stint.supervisor.Deadline
+	(*Tombstone)(nil),   // 41: stint.supervisor.Tombstone
 }
 var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	0,  // 0: stint.supervisor.Warn.which:type_name -> stint.supervisor.Which
@@ -3561,60 +3901,67 @@ var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	8,  // 6: stint.supervisor.Launch.cage:type_name -> stint.supervisor.Cage
 	9,  // 7: stint.supervisor.Launch.warn:type_name -> stint.supervisor.Warn
 	11, // 8: stint.supervisor.Launch.watching:type_name -> stint.supervisor.Watching
-	5,  // 9: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
-	5,  // 10: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
-	3,  // 11: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
-	1,  // 12: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
-	2,  // 13: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
-	12, // 14: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
-	5,  // 15: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
-	12, // 16: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
-	13, // 17: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
-	1,  // 18: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
-	10, // 19: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
-	18, // 20: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
-	19, // 21: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
-	20, // 22: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
-	21, // 23: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
-	22, // 24: stint.supervisor.Request.list:type_name -> stint.supervisor.List
-	23, // 25: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
-	24, // 26: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
-	25, // 27: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
-	26, // 28: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
-	0,  // 29: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
-	1,  // 30: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
-	5,  // 31: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
-	4,  // 32: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
-	28, // 33: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
-	29, // 34: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
-	13, // 35: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
-	14, // 36: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
-	15, // 37: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
-	30, // 38: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
-	31, // 39: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
-	13, // 40: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
-	2,  // 41: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
-	16, // 42: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
-	14, // 43: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
-	5,  // 44: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
-	33, // 45: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
-	34, // 46: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
-	35, // 47: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
-	36, // 48: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
-	14, // 49: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
-	37, // 50: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
-	5,  // 51: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
-	9,  // 52: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
-	11, // 53: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
-	5,  // 54: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
-	5,  // 55: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
-	1,  // 56: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
-	5,  // 57: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	13, // 9: stint.supervisor.Usage.tasks:type_name -> stint.supervisor.TaskUsage
+	12, // 10: stint.supervisor.TaskUsage.usage:type_name -> stint.supervisor.Usage
+	5,  // 11: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
+	5,  // 12: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
+	3,  // 13: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
+	1,  // 14: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
+	2,  // 15: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
+	12, // 16: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
+	5,  // 17: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
+	12, // 18: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
+	14, // 19: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
+	1,  // 20: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
+	10, // 21: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
+	22, // 22: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
+	23, // 23: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
+	24, // 24: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
+	25, // 25: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
+	26, // 26: stint.supervisor.Request.list:type_name -> stint.supervisor.List
+	27, // 27: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
+	28, // 28: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
+	29, // 29: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
+	30, // 30: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
+	19, // 31: stint.supervisor.Request.look:type_name -> stint.supervisor.Look
+	21, // 32: stint.supervisor.Looked.uses:type_name -> stint.supervisor.Use
+	5,  // 33: stint.supervisor.Use.key:type_name -> stint.supervisor.Key
+	12, // 34: stint.supervisor.Use.usage:type_name -> stint.supervisor.Usage
+	0,  // 35: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
+	1,  // 36: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
+	5,  // 37: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
+	4,  // 38: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
+	32, // 39: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
+	33, // 40: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
+	14, // 41: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
+	15, // 42: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
+	16, // 43: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
+	34, // 44: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
+	35, // 45: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
+	20, // 46: stint.supervisor.Reply.looked:type_name -> stint.supervisor.Looked
+	14, // 47: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
+	2,  // 48: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
+	17, // 49: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
+	15, // 50: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
+	5,  // 51: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
+	37, // 52: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
+	38, // 53: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
+	39, // 54: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
+	40, // 55: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
+	15, // 56: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
+	41, // 57: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
+	5,  // 58: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
+	9,  // 59: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
+	11, // 60: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
+	5,  // 61: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
+	5,  // 62: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
+	1,  // 63: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
+	5,  // 64: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
+	65, // [65:65] is the sub-list for method output_type
+	65, // [65:65] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 var file_executor_supervisor_wire_proto_once sync.Once
@@ -3627,7 +3974,7 @@ func file_executor_supervisor_wire_proto_build() {
 		return
 	}
 	file_executor_supervisor_wire_proto_msgTypes[5].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[12].OneofWrappers = []any{
+	file_executor_supervisor_wire_proto_msgTypes[13].OneofWrappers = []any{
 		(*Request_Launch)(nil),
 		(*Request_Signal)(nil),
 		(*Request_Suspend)(nil),
@@ -3638,11 +3985,12 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Request_Acknowledge)(nil),
 		(*Request_Upgrade)(nil),
 		(*Request_Stop)(nil),
+		(*Request_Look)(nil),
 	}
-	file_executor_supervisor_wire_proto_msgTypes[13].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[15].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[16].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[22].OneofWrappers = []any{
+	file_executor_supervisor_wire_proto_msgTypes[17].OneofWrappers = []any{}
+	file_executor_supervisor_wire_proto_msgTypes[19].OneofWrappers = []any{}
+	file_executor_supervisor_wire_proto_msgTypes[20].OneofWrappers = []any{}
+	file_executor_supervisor_wire_proto_msgTypes[26].OneofWrappers = []any{
 		(*Reply_Launched)(nil),
 		(*Reply_Listed)(nil),
 		(*Reply_Started)(nil),
@@ -3650,8 +3998,9 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Reply_Sample)(nil),
 		(*Reply_Caught)(nil),
 		(*Reply_Done)(nil),
+		(*Reply_Looked)(nil),
 	}
-	file_executor_supervisor_wire_proto_msgTypes[27].OneofWrappers = []any{
+	file_executor_supervisor_wire_proto_msgTypes[31].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Launching)(nil),
 		(*Record_Birth)(nil),
@@ -3665,7 +4014,7 @@ func file_executor_supervisor_wire_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_supervisor_wire_proto_rawDesc), len(file_executor_supervisor_wire_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -232,7 +232,10 @@ type Question struct {
 	//	*Question_Ended
 	//	*Question_Which
 	//	*Question_End
+	//	*Question_Find
+	//	*Question_Look
 	What          isQuestion_What `protobuf_oneof:"what"`
+	Uid           uint32          `protobuf:"varint,10,opt,name=uid,proto3" json:"uid,omitempty"` // from agents: who asks, by the agent's word
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,6 +324,31 @@ func (x *Question) GetEnd() *End {
 	return nil
 }
 
+func (x *Question) GetFind() *Find {
+	if x != nil {
+		if x, ok := x.What.(*Question_Find); ok {
+			return x.Find
+		}
+	}
+	return nil
+}
+
+func (x *Question) GetLook() *Look {
+	if x != nil {
+		if x, ok := x.What.(*Question_Look); ok {
+			return x.Look
+		}
+	}
+	return nil
+}
+
+func (x *Question) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
 type isQuestion_What interface {
 	isQuestion_What()
 }
@@ -345,6 +373,14 @@ type Question_End struct {
 	End *End `protobuf:"bytes,5,opt,name=end,proto3,oneof"` // from the first node of the run
 }
 
+type Question_Find struct {
+	Find *Find `protobuf:"bytes,6,opt,name=find,proto3,oneof"` // from agents
+}
+
+type Question_Look struct {
+	Look *Look `protobuf:"bytes,7,opt,name=look,proto3,oneof"` // from agents, to any node of the run
+}
+
 func (*Question_Create) isQuestion_What() {}
 
 func (*Question_Launch) isQuestion_What() {}
@@ -355,12 +391,18 @@ func (*Question_Which) isQuestion_What() {}
 
 func (*Question_End) isQuestion_What() {}
 
+func (*Question_Find) isQuestion_What() {}
+
+func (*Question_Look) isQuestion_What() {}
+
 type Reply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       Refusal                `protobuf:"varint,1,opt,name=refusal,proto3,enum=stint.tasks.Refusal" json:"refusal,omitempty"` // none: done
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                                 // why, a sentence
 	Created       *Created               `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	Steps         []uint32               `protobuf:"varint,4,rep,packed,name=steps,proto3" json:"steps,omitempty"`
+	Living        []*Note                `protobuf:"bytes,4,rep,name=living,proto3" json:"living,omitempty"`     // to Which: of each step that lives there
+	Launcher      *Launcher              `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"` // to Find: where the step's srun listens
+	Seen          []*Seen                `protobuf:"bytes,6,rep,name=seen,proto3" json:"seen,omitempty"`         // to Look: what each step uses now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,9 +460,23 @@ func (x *Reply) GetCreated() *Created {
 	return nil
 }
 
-func (x *Reply) GetSteps() []uint32 {
+func (x *Reply) GetLiving() []*Note {
 	if x != nil {
-		return x.Steps
+		return x.Living
+	}
+	return nil
+}
+
+func (x *Reply) GetLauncher() *Launcher {
+	if x != nil {
+		return x.Launcher
+	}
+	return nil
+}
+
+func (x *Reply) GetSeen() []*Seen {
+	if x != nil {
+		return x.Seen
 	}
 	return nil
 }
@@ -429,7 +485,6 @@ type Create struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`                        // the same for every try of one srun
-	Uid           uint32                 `protobuf:"varint,3,opt,name=uid,proto3" json:"uid,omitempty"`                           // who asks, by the agent's word
 	LeastSeq      uint64                 `protobuf:"varint,4,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // the node must know the cluster as of this
 	WaitMs        uint32                 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`       // how long to wait for what is busy
 	Want          *Want                  `protobuf:"bytes,6,opt,name=want,proto3" json:"want,omitempty"`
@@ -482,13 +537,6 @@ func (x *Create) GetNonce() []byte {
 		return x.Nonce
 	}
 	return nil
-}
-
-func (x *Create) GetUid() uint32 {
-	if x != nil {
-		return x.Uid
-	}
-	return 0
 }
 
 func (x *Create) GetLeastSeq() uint64 {
@@ -1099,6 +1147,7 @@ type Launch struct {
 	Launcher      *Launcher              `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"`
 	Parts         []*Part                `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty"`
 	LeastSeq      uint64                 `protobuf:"varint,7,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,8,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1184,30 +1233,37 @@ func (x *Launch) GetLeastSeq() uint64 {
 	return 0
 }
 
-type Ended struct {
+func (x *Launch) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+// Find asks for a step that lives: its parts, and its srun.
+type Find struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Ended) Reset() {
+func (x *Find) Reset() {
 	file_executor_tasks_step_proto_init()
-	*x = Ended{}
+	*x = Find{}
 	mi := &file_executor_tasks_step_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Ended) String() string {
+func (x *Find) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Ended) ProtoMessage() {}
+func (*Find) ProtoMessage() {}
 
-func (x *Ended) ProtoReflect() protoreflect.Message {
+func (x *Find) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[8]
 	if x != nil {
@@ -1220,9 +1276,292 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use Find.ProtoReflect.Descriptor instead.
+func (*Find) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Find) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Find) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// Look asks what steps use on a node at this moment.
+type Look struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Steps         []uint32               `protobuf:"varint,2,rep,packed,name=steps,proto3" json:"steps,omitempty"` // none: all
+	Nodes         []string               `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`         // to the agent: which nodes to ask
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Look) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Look{}
+	mi := &file_executor_tasks_step_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Look) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Look) ProtoMessage() {}
+
+func (x *Look) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Look.ProtoReflect.Descriptor instead.
+func (*Look) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Look) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Look) GetSteps() []uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Look) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type Seen struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Tasks         []*TaskUse             `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"` // in the order of their ranks; of a batch step: all of it as one
+	Pids          []uint32               `protobuf:"varint,4,rep,packed,name=pids,proto3" json:"pids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seen) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Seen{}
+	mi := &file_executor_tasks_step_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seen) ProtoMessage() {}
+
+func (x *Seen) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seen.ProtoReflect.Descriptor instead.
+func (*Seen) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Seen) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Seen) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Seen) GetTasks() []*TaskUse {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *Seen) GetPids() []uint32 {
+	if x != nil {
+		return x.Pids
+	}
+	return nil
+}
+
+// TaskUse: what the processes of a task have used so far, and the most that they had.
+type TaskUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	CpuUs         uint64                 `protobuf:"varint,2,opt,name=cpu_us,json=cpuUs,proto3" json:"cpu_us,omitempty"`
+	RssKib        uint64                 `protobuf:"varint,3,opt,name=rss_kib,json=rssKib,proto3" json:"rss_kib,omitempty"` // at most
+	VmKib         uint64                 `protobuf:"varint,4,opt,name=vm_kib,json=vmKib,proto3" json:"vm_kib,omitempty"`
+	Pages         uint64                 `protobuf:"varint,5,opt,name=pages,proto3" json:"pages,omitempty"` // major faults
+	ReadBytes     uint64                 `protobuf:"varint,6,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	WriteBytes    uint64                 `protobuf:"varint,7,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskUse) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = TaskUse{}
+	mi := &file_executor_tasks_step_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskUse) ProtoMessage() {}
+
+func (x *TaskUse) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskUse.ProtoReflect.Descriptor instead.
+func (*TaskUse) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TaskUse) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *TaskUse) GetCpuUs() uint64 {
+	if x != nil {
+		return x.CpuUs
+	}
+	return 0
+}
+
+func (x *TaskUse) GetRssKib() uint64 {
+	if x != nil {
+		return x.RssKib
+	}
+	return 0
+}
+
+func (x *TaskUse) GetVmKib() uint64 {
+	if x != nil {
+		return x.VmKib
+	}
+	return 0
+}
+
+func (x *TaskUse) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *TaskUse) GetReadBytes() uint64 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *TaskUse) GetWriteBytes() uint64 {
+	if x != nil {
+		return x.WriteBytes
+	}
+	return 0
+}
+
+type Ended struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ended) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Ended{}
+	mi := &file_executor_tasks_step_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ended) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ended) ProtoMessage() {}
+
+func (x *Ended) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{8}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -1250,6 +1589,7 @@ type Which struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
 	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	LeastSeq      uint64                 `protobuf:"varint,3,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1257,7 +1597,7 @@ type Which struct {
 func (x *Which) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Which{}
-	mi := &file_executor_tasks_step_proto_msgTypes[9]
+	mi := &file_executor_tasks_step_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1610,7 @@ func (*Which) ProtoMessage() {}
 
 func (x *Which) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[9]
+	mi := &file_executor_tasks_step_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1623,7 @@ func (x *Which) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Which.ProtoReflect.Descriptor instead.
 func (*Which) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{9}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Which) GetJob() uint32 {
@@ -1300,6 +1640,13 @@ func (x *Which) GetRun() uint32 {
 	return 0
 }
 
+func (x *Which) GetLeastSeq() uint64 {
+	if x != nil {
+		return x.LeastSeq
+	}
+	return 0
+}
+
 type End struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1312,7 +1659,7 @@ type End struct {
 func (x *End) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = End{}
-	mi := &file_executor_tasks_step_proto_msgTypes[10]
+	mi := &file_executor_tasks_step_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1672,7 @@ func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[10]
+	mi := &file_executor_tasks_step_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1685,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{10}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *End) GetJob() uint32 {
@@ -1362,61 +1709,8 @@ func (x *End) GetStep() uint32 {
 	return 0
 }
 
-// Steps is what the first node of a run remembers of its steps.
-type Steps struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Next          uint32                 `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"`
-	Live          []*Live                `protobuf:"bytes,2,rep,name=live,proto3" json:"live,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Steps) Reset() {
-	file_executor_tasks_step_proto_init()
-	*x = Steps{}
-	mi := &file_executor_tasks_step_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Steps) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Steps) ProtoMessage() {}
-
-func (x *Steps) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Steps.ProtoReflect.Descriptor instead.
-func (*Steps) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Steps) GetNext() uint32 {
-	if x != nil {
-		return x.Next
-	}
-	return 0
-}
-
-func (x *Steps) GetLive() []*Live {
-	if x != nil {
-		return x.Live
-	}
-	return nil
-}
-
+// Live is a step that the first node of a run has made. It is remembered nowhere: an executor that comes after this one, or another
+// node when this one is lost, learns from the nodes what lives, and from the log which numbers were given out.
 type Live struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -1424,6 +1718,7 @@ type Live struct {
 	Parts         []*Part                `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
 	Open          []string               `protobuf:"bytes,4,rep,name=open,proto3" json:"open,omitempty"` // nodes where it lives
 	Overlap       bool                   `protobuf:"varint,5,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Launcher      *Launcher              `protobuf:"bytes,6,opt,name=launcher,proto3" json:"launcher,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1431,7 +1726,7 @@ type Live struct {
 func (x *Live) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Live{}
-	mi := &file_executor_tasks_step_proto_msgTypes[12]
+	mi := &file_executor_tasks_step_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1444,7 +1739,7 @@ func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[12]
+	mi := &file_executor_tasks_step_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1457,7 +1752,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{12}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Live) GetStep() uint32 {
@@ -1495,6 +1790,100 @@ func (x *Live) GetOverlap() bool {
 	return false
 }
 
+func (x *Live) GetLauncher() *Launcher {
+	if x != nil {
+		return x.Launcher
+	}
+	return nil
+}
+
+// Note is what a node remembers of its part of a step: its supervisor keeps it for as long as the log has not heard of the end.
+type Note struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Part          *Part                  `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Overlap       bool                   `protobuf:"varint,4,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Launcher      *Launcher              `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	Fact          *events.StepPart       `protobuf:"bytes,6,opt,name=fact,proto3" json:"fact,omitempty"` // what the log is told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Note) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Note{}
+	mi := &file_executor_tasks_step_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Note) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Note) ProtoMessage() {}
+
+func (x *Note) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Note) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Note) GetPart() *Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *Note) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+func (x *Note) GetOverlap() bool {
+	if x != nil {
+		return x.Overlap
+	}
+	return false
+}
+
+func (x *Note) GetLauncher() *Launcher {
+	if x != nil {
+		return x.Launcher
+	}
+	return nil
+}
+
+func (x *Note) GetFact() *events.StepPart {
+	if x != nil {
+		return x.Fact
+	}
+	return nil
+}
+
 // Order is what a keeper is told in its environment.
 type Order struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1515,7 +1904,7 @@ type Order struct {
 func (x *Order) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Order{}
-	mi := &file_executor_tasks_step_proto_msgTypes[13]
+	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1917,7 @@ func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[13]
+	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1930,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{13}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Order) GetLauncher() *Launcher {
@@ -1624,7 +2013,7 @@ type Affinity struct {
 func (x *Affinity) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Affinity{}
-	mi := &file_executor_tasks_step_proto_msgTypes[14]
+	mi := &file_executor_tasks_step_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +2026,7 @@ func (*Affinity) ProtoMessage() {}
 
 func (x *Affinity) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[14]
+	mi := &file_executor_tasks_step_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +2039,7 @@ func (x *Affinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Affinity.ProtoReflect.Descriptor instead.
 func (*Affinity) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{14}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Affinity) GetCpus() []uint64 {
@@ -1670,7 +2059,7 @@ type TaskEnviron struct {
 func (x *TaskEnviron) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = TaskEnviron{}
-	mi := &file_executor_tasks_step_proto_msgTypes[15]
+	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +2072,7 @@ func (*TaskEnviron) ProtoMessage() {}
 
 func (x *TaskEnviron) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[15]
+	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +2085,7 @@ func (x *TaskEnviron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEnviron.ProtoReflect.Descriptor instead.
 func (*TaskEnviron) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{15}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskEnviron) GetEnviron() [][]byte {
@@ -1731,7 +2120,7 @@ type Begin struct {
 func (x *Begin) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Begin{}
-	mi := &file_executor_tasks_step_proto_msgTypes[16]
+	mi := &file_executor_tasks_step_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2133,7 @@ func (*Begin) ProtoMessage() {}
 
 func (x *Begin) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[16]
+	mi := &file_executor_tasks_step_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +2146,7 @@ func (x *Begin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Begin.ProtoReflect.Descriptor instead.
 func (*Begin) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{16}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Begin) GetPrograms() []*Program {
@@ -1878,7 +2267,7 @@ type Memory struct {
 func (x *Memory) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Memory{}
-	mi := &file_executor_tasks_step_proto_msgTypes[17]
+	mi := &file_executor_tasks_step_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2280,7 @@ func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[17]
+	mi := &file_executor_tasks_step_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2293,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Memory) GetKind() string {
@@ -1939,7 +2328,7 @@ type Program struct {
 func (x *Program) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Program{}
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	mi := &file_executor_tasks_step_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2341,7 @@ func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	mi := &file_executor_tasks_step_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2354,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Program) GetArgv() [][]byte {
@@ -1996,7 +2385,7 @@ type Stream struct {
 func (x *Stream) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Stream{}
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
+	mi := &file_executor_tasks_step_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2398,7 @@ func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
+	mi := &file_executor_tasks_step_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2411,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Stream) GetWay() Way {
@@ -2069,7 +2458,7 @@ type Told struct {
 func (x *Told) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Told{}
-	mi := &file_executor_tasks_step_proto_msgTypes[20]
+	mi := &file_executor_tasks_step_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2471,7 @@ func (*Told) ProtoMessage() {}
 
 func (x *Told) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[20]
+	mi := &file_executor_tasks_step_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2484,7 @@ func (x *Told) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Told.ProtoReflect.Descriptor instead.
 func (*Told) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{20}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Told) GetTasks() []uint32 {
@@ -2144,23 +2533,28 @@ var File_executor_tasks_step_proto protoreflect.FileDescriptor
 
 const file_executor_tasks_step_proto_rawDesc = "" +
 	"\n" +
-	"\x19executor/tasks/step.proto\x12\vstint.tasks\x1a\x13events/events.proto\"\xee\x01\n" +
+	"\x19executor/tasks/step.proto\x12\vstint.tasks\x1a\x13events/events.proto\"\xd2\x02\n" +
 	"\bQuestion\x12-\n" +
 	"\x06create\x18\x01 \x01(\v2\x13.stint.tasks.CreateH\x00R\x06create\x12-\n" +
 	"\x06launch\x18\x02 \x01(\v2\x13.stint.tasks.LaunchH\x00R\x06launch\x12*\n" +
 	"\x05ended\x18\x03 \x01(\v2\x12.stint.tasks.EndedH\x00R\x05ended\x12*\n" +
 	"\x05which\x18\x04 \x01(\v2\x12.stint.tasks.WhichH\x00R\x05which\x12$\n" +
-	"\x03end\x18\x05 \x01(\v2\x10.stint.tasks.EndH\x00R\x03endB\x06\n" +
-	"\x04what\"\x91\x01\n" +
+	"\x03end\x18\x05 \x01(\v2\x10.stint.tasks.EndH\x00R\x03end\x12'\n" +
+	"\x04find\x18\x06 \x01(\v2\x11.stint.tasks.FindH\x00R\x04find\x12'\n" +
+	"\x04look\x18\a \x01(\v2\x11.stint.tasks.LookH\x00R\x04look\x12\x10\n" +
+	"\x03uid\x18\n" +
+	" \x01(\rR\x03uidB\x06\n" +
+	"\x04what\"\x80\x02\n" +
 	"\x05Reply\x12.\n" +
 	"\arefusal\x18\x01 \x01(\x0e2\x14.stint.tasks.RefusalR\arefusal\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12.\n" +
-	"\acreated\x18\x03 \x01(\v2\x14.stint.tasks.CreatedR\acreated\x12\x14\n" +
-	"\x05steps\x18\x04 \x03(\rR\x05steps\"\xd2\x01\n" +
+	"\acreated\x18\x03 \x01(\v2\x14.stint.tasks.CreatedR\acreated\x12)\n" +
+	"\x06living\x18\x04 \x03(\v2\x11.stint.tasks.NoteR\x06living\x121\n" +
+	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12%\n" +
+	"\x04seen\x18\x06 \x03(\v2\x11.stint.tasks.SeenR\x04seen\"\xc0\x01\n" +
 	"\x06Create\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x10\n" +
-	"\x03uid\x18\x03 \x01(\rR\x03uid\x12\x1b\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x1b\n" +
 	"\tleast_seq\x18\x04 \x01(\x04R\bleastSeq\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\rR\x06waitMs\x12%\n" +
 	"\x04want\x18\x06 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
@@ -2228,7 +2622,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\vgres_counts\x18\a \x01(\bR\n" +
 	"gresCounts\x12\"\n" +
 	"\rgpus_per_task\x18\b \x01(\rR\vgpusPerTask\x12\"\n" +
-	"\rcpus_per_task\x18\t \x01(\rR\vcpusPerTask\"\xe0\x01\n" +
+	"\rcpus_per_task\x18\t \x01(\rR\vcpusPerTask\"\xf6\x01\n" +
 	"\x06Launch\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
@@ -2236,27 +2630,56 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x04want\x18\x04 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
 	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12'\n" +
 	"\x05parts\x18\x06 \x03(\v2\x11.stint.tasks.PartR\x05parts\x12\x1b\n" +
-	"\tleast_seq\x18\a \x01(\x04R\bleastSeq\"?\n" +
+	"\tleast_seq\x18\a \x01(\x04R\bleastSeq\x12\x14\n" +
+	"\x05nonce\x18\b \x01(\fR\x05nonce\",\n" +
+	"\x04Find\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\rR\x04step\"D\n" +
+	"\x04Look\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
+	"\x05steps\x18\x02 \x03(\rR\x05steps\x12\x14\n" +
+	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"n\n" +
+	"\x04Seen\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12*\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x14.stint.tasks.TaskUseR\x05tasks\x12\x12\n" +
+	"\x04pids\x18\x04 \x03(\rR\x04pids\"\xba\x01\n" +
+	"\aTaskUse\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x15\n" +
+	"\x06cpu_us\x18\x02 \x01(\x04R\x05cpuUs\x12\x17\n" +
+	"\arss_kib\x18\x03 \x01(\x04R\x06rssKib\x12\x15\n" +
+	"\x06vm_kib\x18\x04 \x01(\x04R\x05vmKib\x12\x14\n" +
+	"\x05pages\x18\x05 \x01(\x04R\x05pages\x12\x1d\n" +
+	"\n" +
+	"read_bytes\x18\x06 \x01(\x04R\treadBytes\x12\x1f\n" +
+	"\vwrite_bytes\x18\a \x01(\x04R\n" +
+	"writeBytes\"?\n" +
 	"\x05Ended\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\"+\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\"H\n" +
 	"\x05Which\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\"=\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12\x1b\n" +
+	"\tleast_seq\x18\x03 \x01(\x04R\bleastSeq\"=\n" +
 	"\x03End\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\"B\n" +
-	"\x05Steps\x12\x12\n" +
-	"\x04next\x18\x01 \x01(\rR\x04next\x12%\n" +
-	"\x04live\x18\x02 \x03(\v2\x11.stint.tasks.LiveR\x04live\"\x87\x01\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\"\xba\x01\n" +
 	"\x04Live\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12'\n" +
 	"\x05parts\x18\x03 \x03(\v2\x11.stint.tasks.PartR\x05parts\x12\x12\n" +
 	"\x04open\x18\x04 \x03(\tR\x04open\x12\x18\n" +
-	"\aoverlap\x18\x05 \x01(\bR\aoverlap\"\xd0\x02\n" +
+	"\aoverlap\x18\x05 \x01(\bR\aoverlap\x121\n" +
+	"\blauncher\x18\x06 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xd0\x01\n" +
+	"\x04Note\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12%\n" +
+	"\x04part\x18\x02 \x01(\v2\x11.stint.tasks.PartR\x04part\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12\x18\n" +
+	"\aoverlap\x18\x04 \x01(\bR\aoverlap\x121\n" +
+	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12*\n" +
+	"\x04fact\x18\x06 \x01(\v2\x16.stint.events.StepPartR\x04fact\"\xd0\x02\n" +
 	"\x05Order\x121\n" +
 	"\blauncher\x18\x01 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12\x12\n" +
@@ -2354,7 +2777,7 @@ func file_executor_tasks_step_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_tasks_step_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_executor_tasks_step_proto_goTypes = []any{
 	(Refusal)(0),             // 0: stint.tasks.Refusal
 	(Spread)(0),              // 1: stint.tasks.Spread
@@ -2367,57 +2790,71 @@ var file_executor_tasks_step_proto_goTypes = []any{
 	(*Created)(nil),          // 8: stint.tasks.Created
 	(*Part)(nil),             // 9: stint.tasks.Part
 	(*Launch)(nil),           // 10: stint.tasks.Launch
-	(*Ended)(nil),            // 11: stint.tasks.Ended
-	(*Which)(nil),            // 12: stint.tasks.Which
-	(*End)(nil),              // 13: stint.tasks.End
-	(*Steps)(nil),            // 14: stint.tasks.Steps
-	(*Live)(nil),             // 15: stint.tasks.Live
-	(*Order)(nil),            // 16: stint.tasks.Order
-	(*Affinity)(nil),         // 17: stint.tasks.Affinity
-	(*TaskEnviron)(nil),      // 18: stint.tasks.TaskEnviron
-	(*Begin)(nil),            // 19: stint.tasks.Begin
-	(*Memory)(nil),           // 20: stint.tasks.Memory
-	(*Program)(nil),          // 21: stint.tasks.Program
-	(*Stream)(nil),           // 22: stint.tasks.Stream
-	(*Told)(nil),             // 23: stint.tasks.Told
-	(*events.Gres)(nil),      // 24: stint.events.Gres
-	(*events.Rlimit)(nil),    // 25: stint.events.Rlimit
-	(*events.GresShare)(nil), // 26: stint.events.GresShare
+	(*Find)(nil),             // 11: stint.tasks.Find
+	(*Look)(nil),             // 12: stint.tasks.Look
+	(*Seen)(nil),             // 13: stint.tasks.Seen
+	(*TaskUse)(nil),          // 14: stint.tasks.TaskUse
+	(*Ended)(nil),            // 15: stint.tasks.Ended
+	(*Which)(nil),            // 16: stint.tasks.Which
+	(*End)(nil),              // 17: stint.tasks.End
+	(*Live)(nil),             // 18: stint.tasks.Live
+	(*Note)(nil),             // 19: stint.tasks.Note
+	(*Order)(nil),            // 20: stint.tasks.Order
+	(*Affinity)(nil),         // 21: stint.tasks.Affinity
+	(*TaskEnviron)(nil),      // 22: stint.tasks.TaskEnviron
+	(*Begin)(nil),            // 23: stint.tasks.Begin
+	(*Memory)(nil),           // 24: stint.tasks.Memory
+	(*Program)(nil),          // 25: stint.tasks.Program
+	(*Stream)(nil),           // 26: stint.tasks.Stream
+	(*Told)(nil),             // 27: stint.tasks.Told
+	(*events.Gres)(nil),      // 28: stint.events.Gres
+	(*events.Rlimit)(nil),    // 29: stint.events.Rlimit
+	(*events.GresShare)(nil), // 30: stint.events.GresShare
+	(*events.StepPart)(nil),  // 31: stint.events.StepPart
 }
 var file_executor_tasks_step_proto_depIdxs = []int32{
 	5,  // 0: stint.tasks.Question.create:type_name -> stint.tasks.Create
 	10, // 1: stint.tasks.Question.launch:type_name -> stint.tasks.Launch
-	11, // 2: stint.tasks.Question.ended:type_name -> stint.tasks.Ended
-	12, // 3: stint.tasks.Question.which:type_name -> stint.tasks.Which
-	13, // 4: stint.tasks.Question.end:type_name -> stint.tasks.End
-	0,  // 5: stint.tasks.Reply.refusal:type_name -> stint.tasks.Refusal
-	8,  // 6: stint.tasks.Reply.created:type_name -> stint.tasks.Created
-	6,  // 7: stint.tasks.Create.want:type_name -> stint.tasks.Want
-	7,  // 8: stint.tasks.Create.launcher:type_name -> stint.tasks.Launcher
-	24, // 9: stint.tasks.Want.gres:type_name -> stint.events.Gres
-	1,  // 10: stint.tasks.Want.spread:type_name -> stint.tasks.Spread
-	25, // 11: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
-	9,  // 12: stint.tasks.Created.parts:type_name -> stint.tasks.Part
-	26, // 13: stint.tasks.Part.gres:type_name -> stint.events.GresShare
-	6,  // 14: stint.tasks.Launch.want:type_name -> stint.tasks.Want
-	7,  // 15: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
-	9,  // 16: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
-	15, // 17: stint.tasks.Steps.live:type_name -> stint.tasks.Live
-	9,  // 18: stint.tasks.Live.parts:type_name -> stint.tasks.Part
-	7,  // 19: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
-	17, // 20: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
-	18, // 21: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
-	21, // 22: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
-	22, // 23: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
-	22, // 24: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
-	22, // 25: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
-	20, // 26: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
-	2,  // 27: stint.tasks.Stream.way:type_name -> stint.tasks.Way
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	15, // 2: stint.tasks.Question.ended:type_name -> stint.tasks.Ended
+	16, // 3: stint.tasks.Question.which:type_name -> stint.tasks.Which
+	17, // 4: stint.tasks.Question.end:type_name -> stint.tasks.End
+	11, // 5: stint.tasks.Question.find:type_name -> stint.tasks.Find
+	12, // 6: stint.tasks.Question.look:type_name -> stint.tasks.Look
+	0,  // 7: stint.tasks.Reply.refusal:type_name -> stint.tasks.Refusal
+	8,  // 8: stint.tasks.Reply.created:type_name -> stint.tasks.Created
+	19, // 9: stint.tasks.Reply.living:type_name -> stint.tasks.Note
+	7,  // 10: stint.tasks.Reply.launcher:type_name -> stint.tasks.Launcher
+	13, // 11: stint.tasks.Reply.seen:type_name -> stint.tasks.Seen
+	6,  // 12: stint.tasks.Create.want:type_name -> stint.tasks.Want
+	7,  // 13: stint.tasks.Create.launcher:type_name -> stint.tasks.Launcher
+	28, // 14: stint.tasks.Want.gres:type_name -> stint.events.Gres
+	1,  // 15: stint.tasks.Want.spread:type_name -> stint.tasks.Spread
+	29, // 16: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
+	9,  // 17: stint.tasks.Created.parts:type_name -> stint.tasks.Part
+	30, // 18: stint.tasks.Part.gres:type_name -> stint.events.GresShare
+	6,  // 19: stint.tasks.Launch.want:type_name -> stint.tasks.Want
+	7,  // 20: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
+	9,  // 21: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
+	14, // 22: stint.tasks.Seen.tasks:type_name -> stint.tasks.TaskUse
+	9,  // 23: stint.tasks.Live.parts:type_name -> stint.tasks.Part
+	7,  // 24: stint.tasks.Live.launcher:type_name -> stint.tasks.Launcher
+	9,  // 25: stint.tasks.Note.part:type_name -> stint.tasks.Part
+	7,  // 26: stint.tasks.Note.launcher:type_name -> stint.tasks.Launcher
+	31, // 27: stint.tasks.Note.fact:type_name -> stint.events.StepPart
+	7,  // 28: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
+	21, // 29: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
+	22, // 30: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
+	25, // 31: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
+	26, // 32: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
+	26, // 33: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
+	26, // 34: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
+	24, // 35: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
+	2,  // 36: stint.tasks.Stream.way:type_name -> stint.tasks.Way
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 var file_executor_tasks_step_proto_once sync.Once
@@ -2436,6 +2873,8 @@ func file_executor_tasks_step_proto_build() {
 		(*Question_Ended)(nil),
 		(*Question_Which)(nil),
 		(*Question_End)(nil),
+		(*Question_Find)(nil),
+		(*Question_Look)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2443,7 +2882,7 @@ func file_executor_tasks_step_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_tasks_step_proto_rawDesc), len(file_executor_tasks_step_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -158,7 +158,7 @@ func (b *builder) line(l line) error {
 }
 
 func (b *builder) setting(p pair, l line) error {
-	k, ok := keyNames[strings.ToLower(p.key)]
+	k, ok := keyNames()[strings.ToLower(p.key)]
 	if !ok {
 		return fmt.Errorf("unrecognized key %s%s", p.key, b.near(p.key))
 	}

@@ -1,6 +1,9 @@
 package conf
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Class says what becomes of a key of slurm.conf.
 type Class byte
@@ -105,7 +108,8 @@ type key struct {
 	text  string
 }
 
-var keyNames = func() map[string]key {
+// keyNames are all keys by their names in lower case.
+var keyNames = sync.OnceValue(func() map[string]key {
 	m := map[string]key{}
 	for _, g := range keyTable {
 		for _, name := range strings.Fields(g.keys) {
@@ -113,7 +117,7 @@ var keyNames = func() map[string]key {
 		}
 	}
 	return m
-}()
+})
 
 // Keys returns every known key with its class and the sentence about it, in the order of the table.
 func Keys() []Note {
