@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"stint/events"
+	"stint/executor/machine"
 	"stint/executor/supervisor"
 	"stint/executor/tasks"
 )
@@ -54,8 +55,9 @@ func (e *executor) lookAt(ctx context.Context, uid uint32, l *tasks.Look) *tasks
 		return refusal(tasks.Refusal_FAILED, "%v", err)
 	}
 	r := &tasks.Reply{}
+	khz := machine.KHz("/")
 	for _, u := range looked.GetUses() {
-		s := &tasks.Seen{Step: u.GetKey().GetStep(), Node: e.conf.Node}
+		s := &tasks.Seen{Step: u.GetKey().GetStep(), Node: e.conf.Node, Khz: khz}
 		for _, pid := range u.GetPids() {
 			s.Pids = append(s.Pids, uint32(pid))
 		}

@@ -124,14 +124,14 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 			}
 		}
 		if first && !q.NoHeader {
-			out.WriteString(columns.Head(q))
+			out.WriteString(columns.Head(q.Separation))
 		}
 		if q.Array {
 			a.Records = expanded(a.Records)
 		}
 		list := format.Accounts(a.Records, context)
 		for i := range list {
-			out.WriteString(columns.Row(q, list[i]))
+			out.WriteString(columns.Row(q.Separation, list[i]))
 		}
 		seq, n = a.Seq, n+len(list)
 		if len(a.More) == 0 {

@@ -48,7 +48,7 @@ func srun(args []string, w *World) int {
 	for _, note := range s.Notes {
 		fmt.Fprintf(w.Stderr, "srun: %s\n", note)
 	}
-	l := &launcher{w: w, s: s, want: s.Want, told: make(chan os.Signal, 16), peers: make(chan arrival), job: s.Job}
+	l := &launcher{w: w, s: s, want: s.Want, told: make(chan os.Signal, 16), peers: make(chan arrival), job: s.Job, begun: make(chan struct{}), finished: make(chan struct{})}
 	l.want.Umask, l.want.Rlimits = umask(), rlimits(s.Propagate)
 	l.want.StdIn, l.want.StdOut, l.want.StdErr = s.Input, s.Output, s.Error
 	if s.TestOnly {
@@ -121,6 +121,10 @@ type launcher struct {
 	ending   bool
 	finished chan struct{}
 	aborting bool
+
+	attached  attached
+	onlookers sync.WaitGroup
+	begun     chan struct{} // closed when all nodes have been told to begin
 }
 
 type arrival struct {
@@ -231,7 +235,6 @@ func (l *launcher) run() int {
 	begin.Environ = l.environ()
 	begin.Memory = l.s.Memory
 	l.states = make([]taskState, l.count)
-	l.finished = make(chan struct{})
 	l.window = sync.NewCond(&sync.Mutex{})
 	l.out.tasks, l.err.tasks = l.count, l.count
 	restore := l.terminal(begin)
@@ -239,6 +242,7 @@ func (l *launcher) run() int {
 	if code, ok := l.gather(begin); !ok {
 		return code
 	}
+	close(l.begun)
 	var readers sync.WaitGroup
 	for i := range l.nodes {
 		readers.Go(func() { l.hear(i) })
@@ -254,6 +258,7 @@ func (l *launcher) run() int {
 	l.out.flush()
 	l.err.flush()
 	restore()
+	l.dismiss()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.report()
@@ -296,11 +301,14 @@ func (l *launcher) accept() {
 		}
 		go func() {
 			peer, node, err := tasks.Receive(c, l.token)
-			if err != nil {
+			switch {
+			case err != nil:
 				c.Close() // somebody else's
-				return
+			case node == tasks.Onlooker:
+				l.attach(peer)
+			default:
+				l.peers <- arrival{peer, node}
 			}
-			l.peers <- arrival{peer, node}
 		}()
 	}
 }
@@ -631,8 +639,10 @@ func (l *launcher) hear(i int) {
 		}
 		switch f.Kind {
 		case tasks.KindStdout:
+			l.attached.wrote(f.Kind, f.Number, f.Data)
 			l.out.write(f.Number, f.Data)
 		case tasks.KindStderr:
+			l.attached.wrote(f.Kind, f.Number, f.Data)
 			l.err.write(f.Number, f.Data)
 		case tasks.KindSay:
 			fmt.Fprintf(l.w.Stderr, "%s\n", bytes.TrimRight(f.Data, "\n"))
@@ -648,6 +658,9 @@ func (l *launcher) hear(i int) {
 			m := &tasks.Told{}
 			if m.UnmarshalVT(f.Data) == nil {
 				l.note(i, f.Kind, m)
+				if f.Kind != tasks.KindStarted {
+					l.attached.ended(f.Data)
+				}
 			}
 		}
 	}

@@ -82,25 +82,24 @@ var SacctTable = Table{Command: "sacct", Usage: "[OPTIONS...]", Options: []Optio
 
 // Sacct is what a call of sacct asks for.
 type Sacct struct {
-	JSON      bool // --json, or --yaml
-	YAML      bool
-	Print     string // not empty: print it and exit with 0
-	Ask       *rows.AskJobs
-	AllUsers  bool // -a; otherwise Ask.Users holds at least the caller, unless root calls
-	Format    string
-	Delimiter string // for Parsable, | by default
-	Unit      tres.Unit
-	Clusters  string
-	Verbose   int
+	JSON     bool // --json, or --yaml
+	YAML     bool
+	Print    string // not empty: print it and exit with 0
+	Ask      *rows.AskJobs
+	AllUsers bool // -a; otherwise Ask.Users holds at least the caller, unless root calls
+	Format   string
+	Unit     tres.Unit
+	Clusters string
+	Verbose  int
 
 	BatchScript, EnvVars bool
 	Array                bool // a row for each task of an array that has not started
-	Parsable, Trailing   bool // fields separated by Delimiter; one at the end too
-	NoHeader, HelpFormat bool
-	starting, formatted  bool
-	release              Release
-	long, brief          bool
-	maxLimit             string
+	HelpFormat           bool
+	Separation
+	starting, formatted bool
+	release             Release
+	long, brief         bool
+	maxLimit            string
 }
 
 // DefaultSacctFormat is the columns of sacct without -o; the others are those of -b and -l.
@@ -356,7 +355,7 @@ func latest(a, b time.Time) time.Time {
 
 // ReadSacct reads a call of sacct. The error is a *Failure.
 func ReadSacct(in Input) (*Sacct, error) {
-	s := &Sacct{Ask: &rows.AskJobs{}, Delimiter: "|", release: in.Release}
+	s := &Sacct{Ask: &rows.AskJobs{}, Separation: Separation{Delimiter: "|"}, release: in.Release}
 	rest, print, err := readOptions(&SacctTable, in, s, sacctEffects)
 	switch {
 	case err != nil:

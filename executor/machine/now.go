@@ -26,3 +26,19 @@ func Now(root string) (loadHundredths uint32, freeMiB uint64, err error) {
 	}
 	return uint32(math.Round(load * 100)), kib / 1024, nil
 }
+
+// KHz is how fast the first CPU of the machine whose /proc is below root runs; 0: that is not told.
+func KHz(root string) uint64 {
+	text, err := readText(root, "proc/cpuinfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(name) == "cpu MHz" {
+			mhz, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return uint64(mhz * 1000)
+		}
+	}
+	return 0
+}

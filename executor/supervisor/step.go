@@ -236,8 +236,14 @@ func (s *supervisor) bear(st *step, b *born) error {
 	s.publish(&Reply{Answer: &Reply_Started{st.started()}})
 	s.plan(st)
 	s.mu.Unlock()
+	if st.launching.Keeper { // the next round may be far
+		time.AfterFunc(firstSample, func() { s.look(&Look{Job: st.id.job, Run: st.id.run, Steps: []uint32{st.id.step}}) })
+	}
 	return nil
 }
+
+// firstSample is when the tasks of a step are first looked at.
+const firstSample = 500 * time.Millisecond
 
 // killPatience is how long what a main process left behind may take to go away after SIGKILL, before the end is
 // reported all the same: a process in a file system that does not answer cannot be ended.

@@ -40,6 +40,9 @@ const (
 // AllTasks stands for all tasks of a node.
 const AllTasks = 0xffffffff
 
+// Onlooker is the place among the nodes of who is none of them, and only wants to hear what they say and to write to the tasks.
+const Onlooker = 0xffffffff
+
 // Window is how many bytes of stdin may be on their way to one node: more waits until the tasks have read.
 const Window = 512 << 10
 

@@ -146,7 +146,7 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	if k.order, err = orderOf(environ); err != nil {
 		return 0, err
 	}
-	if k.peer, err = reach(k.order.Launcher, k.order.Node); err != nil {
+	if k.peer, err = Reach(k.order.Launcher, k.order.Node); err != nil {
 		return 0, err
 	}
 	defer k.peer.Close()
@@ -181,8 +181,8 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	return k.worst, nil
 }
 
-// reach connects to the launcher.
-func reach(l *Launcher, node uint32) (*Peer, error) {
+// Reach connects to the launcher, as a node of the step by its place or as an onlooker.
+func Reach(l *Launcher, node uint32) (*Peer, error) {
 	var errs []error
 	here := Boot()
 	for i, a := range l.Addresses {

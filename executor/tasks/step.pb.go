@@ -1364,6 +1364,7 @@ type Seen struct {
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Tasks         []*TaskUse             `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"` // in the order of their ranks; of a batch step: all of it as one
 	Pids          []uint32               `protobuf:"varint,4,rep,packed,name=pids,proto3" json:"pids,omitempty"`
+	Khz           uint64                 `protobuf:"varint,5,opt,name=khz,proto3" json:"khz,omitempty"` // how fast the node's CPUs run, 0: not told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1426,6 +1427,13 @@ func (x *Seen) GetPids() []uint32 {
 		return x.Pids
 	}
 	return nil
+}
+
+func (x *Seen) GetKhz() uint64 {
+	if x != nil {
+		return x.Khz
+	}
+	return 0
 }
 
 // TaskUse: what the processes of a task have used so far, and the most that they had.
@@ -2638,12 +2646,13 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x04Look\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
 	"\x05steps\x18\x02 \x03(\rR\x05steps\x12\x14\n" +
-	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"n\n" +
+	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"\x80\x01\n" +
 	"\x04Seen\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12*\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x14.stint.tasks.TaskUseR\x05tasks\x12\x12\n" +
-	"\x04pids\x18\x04 \x03(\rR\x04pids\"\xba\x01\n" +
+	"\x04pids\x18\x04 \x03(\rR\x04pids\x12\x10\n" +
+	"\x03khz\x18\x05 \x01(\x04R\x03khz\"\xba\x01\n" +
 	"\aTaskUse\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x15\n" +
 	"\x06cpu_us\x18\x02 \x01(\x04R\x05cpuUs\x12\x17\n" +

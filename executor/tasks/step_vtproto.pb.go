@@ -198,7 +198,11 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Gres }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Gres)
+			}
 		}
 		r.Gres = tmpContainer
 	}
@@ -215,7 +219,11 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Rlimits; rhs != nil {
 		tmpContainer := make([]*events.Rlimit, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Rlimit }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Rlimit)
+			}
 		}
 		r.Rlimits = tmpContainer
 	}
@@ -312,7 +320,11 @@ func (m *Part) CloneVT() *Part {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.GresShare, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.GresShare }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.GresShare)
+			}
 		}
 		r.Gres = tmpContainer
 	}
@@ -413,6 +425,7 @@ func (m *Seen) CloneVT() *Seen {
 	r := new(Seen)
 	r.Step = m.Step
 	r.Node = m.Node
+	r.Khz = m.Khz
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]*TaskUse, len(rhs))
 		for k, v := range rhs {
@@ -561,11 +574,17 @@ func (m *Note) CloneVT() *Note {
 	r.Part = m.Part.CloneVT()
 	r.Overlap = m.Overlap
 	r.Launcher = m.Launcher.CloneVT()
-	r.Fact = m.Fact.CloneVT()
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
 		r.Nonce = tmpBytes
+	}
+	if rhs := m.Fact; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.StepPart }); ok {
+			r.Fact = vtpb.CloneVT()
+		} else {
+			r.Fact = proto.Clone(rhs).(*events.StepPart)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1188,7 +1207,11 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Gres{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Gres) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1250,7 +1273,11 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Rlimit{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Rlimit) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1422,7 +1449,11 @@ func (this *Part) EqualVT(that *Part) bool {
 			if q == nil {
 				q = &events.GresShare{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.GresShare) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1602,6 +1633,9 @@ func (this *Seen) EqualVT(that *Seen) bool {
 		if vx != vy {
 			return false
 		}
+	}
+	if this.Khz != that.Khz {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -1800,7 +1834,11 @@ func (this *Note) EqualVT(that *Note) bool {
 	if !this.Launcher.EqualVT(that.Launcher) {
 		return false
 	}
-	if !this.Fact.EqualVT(that.Fact) {
+	if equal, ok := interface{}(this.Fact).(interface{ EqualVT(*events.StepPart) bool }); ok {
+		if !equal.EqualVT(that.Fact) {
+			return false
+		}
+	} else if !proto.Equal(this.Fact, that.Fact) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2651,12 +2689,24 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Rlimits) > 0 {
 		for iNdEx := len(m.Rlimits) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Rlimits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Rlimits[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Rlimits[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x1
 			i--
@@ -2763,12 +2813,24 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Gres[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x4a
 		}
@@ -3030,12 +3092,24 @@ func (m *Part) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Gres[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x22
 		}
@@ -3321,6 +3395,11 @@ func (m *Seen) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Khz != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Khz))
+		i--
+		dAtA[i] = 0x28
 	}
 	if len(m.Pids) > 0 {
 		var pksize2 int
@@ -3698,12 +3777,24 @@ func (m *Note) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Fact != nil {
-		size, err := m.Fact.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Fact).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Fact)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -4630,7 +4721,13 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4675,7 +4772,13 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Rlimits) > 0 {
 		for _, e := range m.Rlimits {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4810,7 +4913,13 @@ func (m *Part) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4940,6 +5049,9 @@ func (m *Seen) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if m.Khz != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Khz))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5094,7 +5206,13 @@ func (m *Note) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Fact != nil {
-		l = m.Fact.SizeVT()
+		if size, ok := interface{}(m.Fact).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Fact)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -6407,8 +6525,16 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.Gres{})
-			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 10:
@@ -6681,8 +6807,16 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Rlimits = append(m.Rlimits, &events.Rlimit{})
-			if err := m.Rlimits[len(m.Rlimits)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Rlimits[len(m.Rlimits)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Rlimits[len(m.Rlimits)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 22:
@@ -7621,8 +7755,16 @@ func (m *Part) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.GresShare{})
-			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 5:
@@ -8467,6 +8609,25 @@ func (m *Seen) UnmarshalVT(dAtA []byte) error {
 				}
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Pids", wireType)
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Khz", wireType)
+			}
+			m.Khz = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Khz |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
 			}
 		default:
 			iNdEx = preIndex
@@ -9430,8 +9591,16 @@ func (m *Note) UnmarshalVT(dAtA []byte) error {
 			if m.Fact == nil {
 				m.Fact = &events.StepPart{}
 			}
-			if err := m.Fact.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Fact).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Fact); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		default:

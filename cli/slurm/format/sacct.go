@@ -18,6 +18,7 @@ type Account struct {
 	Job     *rows.JobRow
 	Step    *rows.StepRow
 	Context *AccountContext
+	Now     *Use // of a step that lives, for sstat
 }
 
 // AccountContext is what the rows of one answer of sacct have in common.
@@ -64,21 +65,26 @@ var removedFields = map[string]struct{ name, instead string }{
 	"resvcpuraw": {"ResvCPURAW", "PlannedCPURAW"},
 }
 
-// AccountTable reads the value of -o: `NAME[%[-]WIDTH],…`, in any case; ALL is every column.
+// AccountTable reads the value of sacct's -o.
 func AccountTable(format string, r slurm.Release) (Table, error) {
+	return tableOf(AccountFields, format, r)
+}
+
+// tableOf reads `NAME[%[-]WIDTH],…`, names in any case; ALL is every column.
+func tableOf(fields []AccountField, format string, r slurm.Release) (Table, error) {
 	var t Table
 	widths := map[*AccountField]tableColumn{}
 	for _, part := range strings.FieldsFunc(format, func(c rune) bool { return c == ',' }) {
 		name, spec, sized := strings.Cut(strings.TrimSpace(part), "%")
 		if strings.EqualFold(name, "ALL") {
-			for i := range AccountFields {
-				if f := &AccountFields[i]; f.in(r) {
+			for i := range fields {
+				if f := &fields[i]; f.in(r) {
 					t.columns = append(t.columns, newColumn(f))
 				}
 			}
 			continue
 		}
-		field, names := accountField(name, r)
+		field, names := accountField(fields, name, r)
 		if field == nil {
 			if gone, is := removedFields[strings.ToLower(name)]; is {
 				return t, &slurm.Failure{Text: fmt.Sprintf("%s has been removed, please use %s", gone.name, gone.instead), Exit: slurm.ExitFailed}
@@ -125,10 +131,10 @@ func (t Table) Has(name string) bool {
 }
 
 // accountField is the column of that name, or the first whose name begins with it; names are those of all columns.
-func accountField(name string, r slurm.Release) (field *AccountField, names []string) {
+func accountField(fields []AccountField, name string, r slurm.Release) (field *AccountField, names []string) {
 	var begins *AccountField
-	for i := range AccountFields {
-		f := &AccountFields[i]
+	for i := range fields {
+		f := &fields[i]
 		if !f.in(r) {
 			continue
 		}
@@ -160,7 +166,7 @@ func (f *AccountField) in(r slurm.Release) bool {
 }
 
 // Head is the lines of headings: names and dashes, or names alone where fields are separated.
-func (t Table) Head(q *slurm.Sacct) string {
+func (t Table) Head(q slurm.Separation) string {
 	if q.Parsable {
 		return t.joined(q, func(c tableColumn) string { return c.field.Name })
 	}
@@ -179,7 +185,7 @@ func (t Table) Head(q *slurm.Sacct) string {
 }
 
 // Row is the line of one row. What does not fit ends in a plus.
-func (t Table) Row(q *slurm.Sacct, a Account) string {
+func (t Table) Row(q slurm.Separation, a Account) string {
 	if q.Parsable {
 		return t.joined(q, func(c tableColumn) string { return c.field.Value(a) })
 	}
@@ -200,7 +206,7 @@ func (t Table) Row(q *slurm.Sacct, a Account) string {
 	return b.String()
 }
 
-func (t Table) joined(q *slurm.Sacct, value func(tableColumn) string) string {
+func (t Table) joined(q slurm.Separation, value func(tableColumn) string) string {
 	var b strings.Builder
 	for i, c := range t.columns {
 		if i > 0 {
@@ -216,11 +222,13 @@ func (t Table) joined(q *slurm.Sacct, value func(tableColumn) string) string {
 }
 
 // AccountFieldNames is what sacct --helpformat prints: four names a line.
-func AccountFieldNames(r slurm.Release) string {
+func AccountFieldNames(r slurm.Release) string { return fieldNames(AccountFields, r) }
+
+func fieldNames(fields []AccountField, r slurm.Release) string {
 	var b strings.Builder
 	n := 0
-	for i := range AccountFields {
-		f := &AccountFields[i]
+	for i := range fields {
+		f := &fields[i]
 		if !f.in(r) {
 			continue
 		}

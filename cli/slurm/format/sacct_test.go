@@ -50,10 +50,10 @@ func sacct(t *testing.T, r slurm.Release, args ...string) string {
 	}
 	var b strings.Builder
 	if !q.NoHeader {
-		b.WriteString(table.Head(q))
+		b.WriteString(table.Head(q.Separation))
 	}
 	for _, a := range Accounts(testRecords(), c) {
-		b.WriteString(table.Row(q, a))
+		b.WriteString(table.Row(q.Separation, a))
 	}
 	return b.String()
 }
@@ -135,7 +135,7 @@ func FuzzAccountTable(f *testing.F) {
 			return
 		}
 		c := &AccountContext{Context: *testContext(slurm.Release2605)}
-		for _, q := range []*slurm.Sacct{{}, {Parsable: true, Delimiter: "|"}} {
+		for _, q := range []slurm.Separation{{}, {Parsable: true, Delimiter: "|"}} {
 			table.Head(q)
 			for _, a := range Accounts(testRecords(), c) {
 				table.Row(q, a)

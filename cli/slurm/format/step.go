@@ -86,8 +86,8 @@ func (s Step) elapsed() int64 {
 	return max(us, 0) / 1e6
 }
 
-// nodeNames are the nodes it was started on, in the order of the allocation.
-func (s Step) nodeNames() []string {
+// NodeNames are the nodes it was started on, in the order of the allocation.
+func (s Step) NodeNames() []string {
 	if s.Live == nil {
 		return []string{s.GetAllocation().FirstNode()}
 	}
@@ -102,7 +102,7 @@ func (s Step) nodeNames() []string {
 	return out
 }
 
-func (s Step) nodes() string { return hostlist.Compress(s.nodeNames()) }
+func (s Step) nodes() string { return hostlist.Compress(s.NodeNames()) }
 
 func (s Step) tasks() uint32 {
 	if s.Live != nil {
@@ -232,7 +232,7 @@ func (s Step) Record(oneLine bool) string {
 	}
 	r.line("StepId=%s UserId=%d StartTime=%s TimeLimit=%s", s.Label(), s.GetOwner().GetUid(), s.Context.Clock.Time(s.start(), "Unknown"), limitText(s.limit(), Long))
 	r.line("State=%s Partition=%s NodeList=%s", long, s.partition(), s.nodes())
-	r.line("Nodes=%d CPUs=%d Tasks=%d Name=%s Network=(null)", len(s.nodeNames()), s.Live.GetCpus(), s.tasks(), s.name())
+	r.line("Nodes=%d CPUs=%d Tasks=%d Name=%s Network=(null)", len(s.NodeNames()), s.Live.GetCpus(), s.tasks(), s.name())
 	r.line("TRES=%s", s.resources())
 	r.line("ResvPorts=(null)")
 	r.line("CPUFreqReq=Default%s", dist)
@@ -262,7 +262,7 @@ func (s Step) JSON() any {
 	return object{
 		{"array", object{{"job_id", number(int64(s.GetArrayId()))}, {"task_id", task}}}, {"cluster", s.Context.Cluster}, {"container", ""}, {"container_id", ""},
 		{"cpu", object{{"frequency", frequency}}}, {"id", object{{"job_id", s.GetId()}, {"step_het_component", nil}, {"step_id", events.StepName(s.Step)}}},
-		{"job_id", s.GetId()}, {"step_id", s.Label()}, {"name", s.name()}, {"network", ""}, {"nodes", s.nodes()}, {"node_count", len(s.nodeNames())},
+		{"job_id", s.GetId()}, {"step_id", s.Label()}, {"name", s.name()}, {"network", ""}, {"nodes", s.nodes()}, {"node_count", len(s.NodeNames())},
 		{"number_cpus", s.Live.GetCpus()}, {"number_tasks", s.tasks()}, {"tasks", s.tasks()}, {"partition", s.partition()}, {"reserved_ports", ""}, {"run_time", s.elapsed()},
 		{"srun", object{{"host", s.Live.GetPart().GetHost()}, {"pid", s.Live.GetPart().GetPid()}}}, {"start_time", moment(s.start())}, {"state", []string{long}},
 		{"stderr", s.stream((*events.StepPart).GetStdErr, Job.stdErr)}, {"stdin", s.stream((*events.StepPart).GetStdIn, Job.stdIn)}, {"stdout", s.stream((*events.StepPart).GetStdOut, Job.stdOut)},
