@@ -67,11 +67,11 @@ func (s *simulated) sacct(args []string) string {
 	c.Clock = format.Clock{Now: now, Format: "%T"}
 	var b strings.Builder
 	if !q.NoHeader {
-		b.WriteString(table.Head(q))
+		b.WriteString(table.Head(q.Separation))
 	}
 	answer := ask(s.t, s.l, &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}})
 	for _, r := range format.Accounts(answer.Records, c) {
-		b.WriteString(strings.TrimRight(table.Row(q, r), " \n") + "\n")
+		b.WriteString(strings.TrimRight(table.Row(q.Separation, r), " \n") + "\n")
 	}
 	return b.String()
 }

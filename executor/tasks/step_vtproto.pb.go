@@ -198,11 +198,7 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Gres }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Gres)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Gres = tmpContainer
 	}
@@ -219,11 +215,7 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Rlimits; rhs != nil {
 		tmpContainer := make([]*events.Rlimit, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Rlimit }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Rlimit)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Rlimits = tmpContainer
 	}
@@ -320,11 +312,7 @@ func (m *Part) CloneVT() *Part {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.GresShare, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.GresShare }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.GresShare)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Gres = tmpContainer
 	}
@@ -574,17 +562,11 @@ func (m *Note) CloneVT() *Note {
 	r.Part = m.Part.CloneVT()
 	r.Overlap = m.Overlap
 	r.Launcher = m.Launcher.CloneVT()
+	r.Fact = m.Fact.CloneVT()
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
 		r.Nonce = tmpBytes
-	}
-	if rhs := m.Fact; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.StepPart }); ok {
-			r.Fact = vtpb.CloneVT()
-		} else {
-			r.Fact = proto.Clone(rhs).(*events.StepPart)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1207,11 +1189,7 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Gres{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Gres) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1273,11 +1251,7 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Rlimit{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Rlimit) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1449,11 +1423,7 @@ func (this *Part) EqualVT(that *Part) bool {
 			if q == nil {
 				q = &events.GresShare{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.GresShare) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1834,11 +1804,7 @@ func (this *Note) EqualVT(that *Note) bool {
 	if !this.Launcher.EqualVT(that.Launcher) {
 		return false
 	}
-	if equal, ok := interface{}(this.Fact).(interface{ EqualVT(*events.StepPart) bool }); ok {
-		if !equal.EqualVT(that.Fact) {
-			return false
-		}
-	} else if !proto.Equal(this.Fact, that.Fact) {
+	if !this.Fact.EqualVT(that.Fact) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2689,24 +2655,12 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Rlimits) > 0 {
 		for iNdEx := len(m.Rlimits) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Rlimits[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Rlimits[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Rlimits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x1
 			i--
@@ -2813,24 +2767,12 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Gres[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x4a
 		}
@@ -3092,24 +3034,12 @@ func (m *Part) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Gres[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x22
 		}
@@ -3777,24 +3707,12 @@ func (m *Note) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Fact != nil {
-		if vtmsg, ok := interface{}(m.Fact).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Fact)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Fact.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -4721,13 +4639,7 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4772,13 +4684,7 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Rlimits) > 0 {
 		for _, e := range m.Rlimits {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4913,13 +4819,7 @@ func (m *Part) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5206,13 +5106,7 @@ func (m *Note) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Fact != nil {
-		if size, ok := interface{}(m.Fact).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Fact)
-		}
+		l = m.Fact.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -6525,16 +6419,8 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.Gres{})
-			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
-					return err
-				}
+			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 10:
@@ -6807,16 +6693,8 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Rlimits = append(m.Rlimits, &events.Rlimit{})
-			if unmarshal, ok := interface{}(m.Rlimits[len(m.Rlimits)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Rlimits[len(m.Rlimits)-1]); err != nil {
-					return err
-				}
+			if err := m.Rlimits[len(m.Rlimits)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 22:
@@ -7755,16 +7633,8 @@ func (m *Part) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.GresShare{})
-			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
-					return err
-				}
+			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 5:
@@ -9591,16 +9461,8 @@ func (m *Note) UnmarshalVT(dAtA []byte) error {
 			if m.Fact == nil {
 				m.Fact = &events.StepPart{}
 			}
-			if unmarshal, ok := interface{}(m.Fact).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Fact); err != nil {
-					return err
-				}
+			if err := m.Fact.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		default:
