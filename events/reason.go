@@ -12,6 +12,12 @@ const (
 	StepExtern      uint32 = 4294967292
 )
 
+// StepAside is the first of the numbers of what runs aside of steps: what a command has done on the nodes of a job, and no log hears of.
+const StepAside uint32 = 0xF0000000
+
+// IsAside says whether a step is none, but runs aside of them.
+func IsAside(step uint32) bool { return step >= StepAside && step < StepInteractive }
+
 // IsMainStep says whether a step is a run's share of a node itself: its end on a node is the end of the run there.
 // Numbered steps and the extern step come and go within it.
 func IsMainStep(step uint32) bool { return step == StepBatch || step == StepInteractive }

@@ -19,6 +19,7 @@ type board struct {
 	mu      sync.Mutex
 	known   bool // it was made anew, or the run had just begun
 	next    uint32
+	aside   uint32 // so many have run aside
 	live    []*tasks.Live
 	made    map[string]*making // by nonce: a question that is put again gets the same answer
 	changed chan struct{}      // closed when something has become free
@@ -111,7 +112,11 @@ func (e *executor) remake(ctx context.Context, b *board, job *projections.Job) b
 	b.next, b.live = max(b.next, job.GetNextStep()), nil
 	for i, r := range replies {
 		for _, n := range r.GetLiving() {
-			b.next = max(b.next, n.Step+1)
+			if events.IsAside(n.Step) {
+				b.aside = max(b.aside, n.Step-events.StepAside+1)
+			} else {
+				b.next = max(b.next, n.Step+1)
+			}
 			at := slices.IndexFunc(b.live, func(l *tasks.Live) bool { return l.Step == n.Step })
 			if at < 0 {
 				at = len(b.live)

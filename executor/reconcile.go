@@ -210,7 +210,7 @@ func (e *executor) limitSteps(job *projections.Job) []func(context.Context) {
 func (e *executor) sayAgain(job *projections.Job) {
 	for k, st := range e.steps {
 		switch {
-		case k.job != job.GetId() || k.run != job.GetRun() || events.IsMainStep(k.step):
+		case k.job != job.GetId() || k.run != job.GetRun() || events.IsMainStep(k.step) || events.IsAside(k.step):
 		case st.exited != nil && !st.exitQueued && st.exitSeq == 0:
 			e.sayExited(st)
 		case st.started != nil && st.exited == nil && !st.startQueued && st.startSeq == 0 && !st.delayed:
@@ -375,6 +375,8 @@ func (e *executor) unlisted(seq uint64, st *step) []func(context.Context) {
 	case st.exited != nil:
 		switch {
 		case st.exitQueued || st.exitSeq != 0:
+		case events.IsAside(st.key.step):
+			st.exitSeq = seq
 		case st.void || st.exited.GetCause() == supervisor.Cause_NODE_FAILED || !events.IsMainStep(st.key.step):
 			e.sayExited(st) // that it was here, against the log, is on record
 		default:

@@ -145,12 +145,22 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 			return e.created(job, b.live[at]) // an executor before this one has made it
 		}
 		var no *layout.Refused
-		if parts, no = layout.Lay(job.GetAllocation(), c.Want, b.live); no == nil {
-			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap, Launcher: c.Launcher}
+		if c.Want.Aside {
+			parts, no = layout.Everywhere(job.GetAllocation(), c.Want)
+		} else {
+			parts, no = layout.Lay(job.GetAllocation(), c.Want, b.live)
+		}
+		if no == nil {
+			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap || c.Want.Aside, Launcher: c.Launcher}
 			for _, p := range parts {
 				live.Open = append(live.Open, p.Node)
 			}
-			b.next++
+			if c.Want.Aside {
+				live.Step = events.StepAside + b.aside
+				b.aside++
+			} else {
+				b.next++
+			}
 			b.live = append(b.live, live)
 			m = &making{done: make(chan struct{})}
 			b.made[string(c.Nonce)] = m

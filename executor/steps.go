@@ -208,6 +208,11 @@ func (e *executor) tell(st *step) {
 		return
 	}
 	switch {
+	case events.IsAside(st.key.step):
+		if st.exited != nil {
+			st.exitSeq = max(1, e.seen) // the log is not told; the supervisor may forget it
+			e.unacknowledged++
+		}
 	case st.exited != nil:
 		if !st.exitQueued && st.exitSeq == 0 && (!events.IsMainStep(st.key.step) || len(e.others(st.key)) == 0) {
 			e.sayExited(st)

@@ -300,7 +300,7 @@ func (l *launcher) accept() {
 			return
 		}
 		go func() {
-			peer, node, err := tasks.Receive(c, l.token)
+			peer, node, err := tasks.Meet(c, l.token)
 			switch {
 			case err != nil:
 				c.Close() // somebody else's

@@ -49,6 +49,22 @@ func Lay(alloc *events.Allocation, want *tasks.Want, live []*tasks.Live) ([]*tas
 	return nil, refuse(tasks.Refusal_BUSY, "Requested nodes are busy")
 }
 
+// Everywhere is one process on each node of an allocation that is wanted, beside all steps.
+func Everywhere(alloc *events.Allocation, want *tasks.Want) (out []*tasks.Part, no *Refused) {
+	for _, name := range want.Nodes {
+		if share, _ := alloc.ForNode(name); share == nil {
+			return nil, refuse(tasks.Refusal_BAD_NODE, "node %s is not in this allocation", name)
+		}
+	}
+	alloc.Each(func(_ int, name string, share *events.NodeShare) bool {
+		if len(want.Nodes) == 0 || slices.Contains(want.Nodes, name) {
+			out = append(out, &tasks.Part{Node: name, Tasks: []uint32{uint32(len(out))}, Cpus: share.GetCpus()})
+		}
+		return true
+	})
+	return out, nil
+}
+
 func lay(alloc *events.Allocation, want *tasks.Want, live []*tasks.Live) ([]*tasks.Part, *Refused) {
 	nodes, no := candidates(alloc, want, live)
 	if no != nil {

@@ -35,6 +35,8 @@ const (
 	KindTaken                   // keeper: the number is how many bytes of stdin it has passed on
 	KindOver                    // keeper: nothing of the step is left here
 	KindSay                     // keeper: a line for the user
+	KindData                    // launcher: bytes of a file; with the number 1 they are compressed
+	KindSum                     // launcher: the file is complete, and this is its SHA-256
 )
 
 // AllTasks stands for all tasks of a node.
@@ -71,6 +73,22 @@ func (p *Peer) Send(k Kind, number uint32, data []byte) error {
 	defer p.mu.Unlock()
 	_, err := p.c.Write(append(head, data...))
 	return err
+}
+
+// SendWithin is Send that gives the other side no longer than this.
+func (p *Peer) SendWithin(limit time.Duration, k Kind, number uint32, data []byte) error {
+	p.c.SetWriteDeadline(time.Now().Add(limit))
+	return p.Send(k, number, data)
+}
+
+// Reachable is where others reach who is on the other side, should it listen. own are the addresses of this host, and boot is its name:
+// they count if the other side is on it too.
+func (p *Peer) Reachable(own []string, boot string) *Launcher {
+	host, _, err := net.SplitHostPort(p.c.RemoteAddr().String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && !ip.IsLoopback() {
+		return &Launcher{Addresses: []string{"", host}}
+	}
+	return &Launcher{Addresses: own, Boot: boot}
 }
 
 // Tell sends a message as a frame.
@@ -142,8 +160,8 @@ func Greet(c net.Conn, token []byte, node uint32) (*Peer, error) {
 	return &Peer{c: c}, nil
 }
 
-// Receive is the launcher's side, for a connection that was made to it. It returns which node has come.
-func Receive(c net.Conn, token []byte) (p *Peer, node uint32, err error) {
+// Meet is the launcher's side, for a connection that was made to it. It returns which node has come.
+func Meet(c net.Conn, token []byte) (p *Peer, node uint32, err error) {
 	c.SetDeadline(time.Now().Add(proofTime))
 	hello := make([]byte, nonceSize+4)
 	if _, err := io.ReadFull(c, hello); err != nil {

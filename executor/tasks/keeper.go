@@ -162,6 +162,9 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	k.begin = begin
 	k.mu.Unlock()
 	k.enter()
+	if begin.Receive != nil {
+		return k.receive(begin.Receive)
+	}
 	started := k.startAll()
 	heard := make(chan struct{})
 	go func() {

@@ -601,6 +601,7 @@ type Want struct {
 	StdErr        string                 `protobuf:"bytes,29,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
 	SpreadGiven   bool                   `protobuf:"varint,30,opt,name=spread_given,json=spreadGiven,proto3" json:"spread_given,omitempty"` // spread was asked for
 	SubmitLine    string                 `protobuf:"bytes,31,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	Aside         bool                   `protobuf:"varint,32,opt,name=aside,proto3" json:"aside,omitempty"` // no step: one process on each node, which has no number in the log and takes nothing from steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -852,6 +853,13 @@ func (x *Want) GetSubmitLine() string {
 		return x.SubmitLine
 	}
 	return ""
+}
+
+func (x *Want) GetAside() bool {
+	if x != nil {
+		return x.Aside
+	}
+	return false
 }
 
 // Launcher is where srun listens and what proves that one may speak to it.
@@ -2121,6 +2129,7 @@ type Begin struct {
 	TaskEpilog    []byte                 `protobuf:"bytes,14,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"`
 	BadCwdOk      bool                   `protobuf:"varint,15,opt,name=bad_cwd_ok,json=badCwdOk,proto3" json:"bad_cwd_ok,omitempty"`
 	Memory        *Memory                `protobuf:"bytes,16,opt,name=memory,proto3" json:"memory,omitempty"`
+	Receive       *Receive               `protobuf:"bytes,17,opt,name=receive,proto3" json:"receive,omitempty"` // aside: take a file in; no program is run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2262,6 +2271,13 @@ func (x *Begin) GetMemory() *Memory {
 	return nil
 }
 
+func (x *Begin) GetReceive() *Receive {
+	if x != nil {
+		return x.Receive
+	}
+	return nil
+}
+
 // Memory is where tasks get their memory from (--mem-bind); without a kind where the kernel likes.
 type Memory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2325,29 +2341,36 @@ func (x *Memory) GetPrefer() bool {
 	return false
 }
 
-type Program struct {
+// Receive is what a node is told of a file that comes to it.
+type Receive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks it is for, bit words; none: all
+	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Mode          uint32                 `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`                       // replace what is there
+	AccessNs      int64                  `protobuf:"varint,4,opt,name=access_ns,json=accessNs,proto3" json:"access_ns,omitempty"` // times to set, 0: none
+	ChangeNs      int64                  `protobuf:"varint,5,opt,name=change_ns,json=changeNs,proto3" json:"change_ns,omitempty"`
+	Relays        bool                   `protobuf:"varint,6,opt,name=relays,proto3" json:"relays,omitempty"` // it is to open a port (Told.code) for others, and to pass on to as many as children says
+	Children      uint32                 `protobuf:"varint,7,opt,name=children,proto3" json:"children,omitempty"`
+	From          *Launcher              `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"` // take it from there, not from the launcher
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Program) Reset() {
+func (x *Receive) Reset() {
 	file_executor_tasks_step_proto_init()
-	*x = Program{}
+	*x = Receive{}
 	mi := &file_executor_tasks_step_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Program) String() string {
+func (x *Receive) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Program) ProtoMessage() {}
+func (*Receive) ProtoMessage() {}
 
-func (x *Program) ProtoReflect() protoreflect.Message {
+func (x *Receive) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
 	mi := &file_executor_tasks_step_proto_msgTypes[22]
 	if x != nil {
@@ -2360,9 +2383,105 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use Receive.ProtoReflect.Descriptor instead.
+func (*Receive) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Receive) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *Receive) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *Receive) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *Receive) GetAccessNs() int64 {
+	if x != nil {
+		return x.AccessNs
+	}
+	return 0
+}
+
+func (x *Receive) GetChangeNs() int64 {
+	if x != nil {
+		return x.ChangeNs
+	}
+	return 0
+}
+
+func (x *Receive) GetRelays() bool {
+	if x != nil {
+		return x.Relays
+	}
+	return false
+}
+
+func (x *Receive) GetChildren() uint32 {
+	if x != nil {
+		return x.Children
+	}
+	return 0
+}
+
+func (x *Receive) GetFrom() *Launcher {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+type Program struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
+	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks it is for, bit words; none: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Program) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Program{}
+	mi := &file_executor_tasks_step_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Program) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Program) ProtoMessage() {}
+
+func (x *Program) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{22}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Program) GetArgv() [][]byte {
@@ -2393,7 +2512,7 @@ type Stream struct {
 func (x *Stream) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Stream{}
-	mi := &file_executor_tasks_step_proto_msgTypes[23]
+	mi := &file_executor_tasks_step_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2525,7 @@ func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[23]
+	mi := &file_executor_tasks_step_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2538,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{23}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Stream) GetWay() Way {
@@ -2466,7 +2585,7 @@ type Told struct {
 func (x *Told) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Told{}
-	mi := &file_executor_tasks_step_proto_msgTypes[24]
+	mi := &file_executor_tasks_step_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2598,7 @@ func (*Told) ProtoMessage() {}
 
 func (x *Told) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[24]
+	mi := &file_executor_tasks_step_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2611,7 @@ func (x *Told) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Told.ProtoReflect.Descriptor instead.
 func (*Told) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{24}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Told) GetTasks() []uint32 {
@@ -2566,7 +2685,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\tleast_seq\x18\x04 \x01(\x04R\bleastSeq\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\rR\x06waitMs\x12%\n" +
 	"\x04want\x18\x06 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
-	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xa3\a\n" +
+	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xb9\a\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1b\n" +
@@ -2603,7 +2722,8 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\astd_err\x18\x1d \x01(\tR\x06stdErr\x12!\n" +
 	"\fspread_given\x18\x1e \x01(\bR\vspreadGiven\x12\x1f\n" +
 	"\vsubmit_line\x18\x1f \x01(\tR\n" +
-	"submitLine\"\x8c\x01\n" +
+	"submitLine\x12\x14\n" +
+	"\x05aside\x18  \x01(\bR\x05aside\"\x8c\x01\n" +
 	"\bLauncher\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x14\n" +
@@ -2704,7 +2824,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\bAffinity\x12\x12\n" +
 	"\x04cpus\x18\x01 \x03(\x04R\x04cpus\"'\n" +
 	"\vTaskEnviron\x12\x18\n" +
-	"\aenviron\x18\x01 \x03(\fR\aenviron\"\xe1\x03\n" +
+	"\aenviron\x18\x01 \x03(\fR\aenviron\"\x91\x04\n" +
 	"\x05Begin\x120\n" +
 	"\bprograms\x18\x01 \x03(\v2\x14.stint.tasks.ProgramR\bprograms\x12\x18\n" +
 	"\aenviron\x18\x02 \x03(\fR\aenviron\x12\x10\n" +
@@ -2724,11 +2844,21 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"taskEpilog\x12\x1c\n" +
 	"\n" +
 	"bad_cwd_ok\x18\x0f \x01(\bR\bbadCwdOk\x12+\n" +
-	"\x06memory\x18\x10 \x01(\v2\x13.stint.tasks.MemoryR\x06memory\"H\n" +
+	"\x06memory\x18\x10 \x01(\v2\x13.stint.tasks.MemoryR\x06memory\x12.\n" +
+	"\areceive\x18\x11 \x01(\v2\x14.stint.tasks.ReceiveR\areceive\"H\n" +
 	"\x06Memory\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04list\x18\x02 \x03(\x04R\x04list\x12\x16\n" +
-	"\x06prefer\x18\x03 \x01(\bR\x06prefer\"3\n" +
+	"\x06prefer\x18\x03 \x01(\bR\x06prefer\"\xe0\x01\n" +
+	"\aReceive\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\x12\x1b\n" +
+	"\taccess_ns\x18\x04 \x01(\x03R\baccessNs\x12\x1b\n" +
+	"\tchange_ns\x18\x05 \x01(\x03R\bchangeNs\x12\x16\n" +
+	"\x06relays\x18\x06 \x01(\bR\x06relays\x12\x1a\n" +
+	"\bchildren\x18\a \x01(\rR\bchildren\x12)\n" +
+	"\x04from\x18\b \x01(\v2\x15.stint.tasks.LauncherR\x04from\"3\n" +
 	"\aProgram\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\fR\x04argv\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\"l\n" +
@@ -2786,7 +2916,7 @@ func file_executor_tasks_step_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_tasks_step_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_executor_tasks_step_proto_goTypes = []any{
 	(Refusal)(0),             // 0: stint.tasks.Refusal
 	(Spread)(0),              // 1: stint.tasks.Spread
@@ -2813,13 +2943,14 @@ var file_executor_tasks_step_proto_goTypes = []any{
 	(*TaskEnviron)(nil),      // 22: stint.tasks.TaskEnviron
 	(*Begin)(nil),            // 23: stint.tasks.Begin
 	(*Memory)(nil),           // 24: stint.tasks.Memory
-	(*Program)(nil),          // 25: stint.tasks.Program
-	(*Stream)(nil),           // 26: stint.tasks.Stream
-	(*Told)(nil),             // 27: stint.tasks.Told
-	(*events.Gres)(nil),      // 28: stint.events.Gres
-	(*events.Rlimit)(nil),    // 29: stint.events.Rlimit
-	(*events.GresShare)(nil), // 30: stint.events.GresShare
-	(*events.StepPart)(nil),  // 31: stint.events.StepPart
+	(*Receive)(nil),          // 25: stint.tasks.Receive
+	(*Program)(nil),          // 26: stint.tasks.Program
+	(*Stream)(nil),           // 27: stint.tasks.Stream
+	(*Told)(nil),             // 28: stint.tasks.Told
+	(*events.Gres)(nil),      // 29: stint.events.Gres
+	(*events.Rlimit)(nil),    // 30: stint.events.Rlimit
+	(*events.GresShare)(nil), // 31: stint.events.GresShare
+	(*events.StepPart)(nil),  // 32: stint.events.StepPart
 }
 var file_executor_tasks_step_proto_depIdxs = []int32{
 	5,  // 0: stint.tasks.Question.create:type_name -> stint.tasks.Create
@@ -2836,11 +2967,11 @@ var file_executor_tasks_step_proto_depIdxs = []int32{
 	13, // 11: stint.tasks.Reply.seen:type_name -> stint.tasks.Seen
 	6,  // 12: stint.tasks.Create.want:type_name -> stint.tasks.Want
 	7,  // 13: stint.tasks.Create.launcher:type_name -> stint.tasks.Launcher
-	28, // 14: stint.tasks.Want.gres:type_name -> stint.events.Gres
+	29, // 14: stint.tasks.Want.gres:type_name -> stint.events.Gres
 	1,  // 15: stint.tasks.Want.spread:type_name -> stint.tasks.Spread
-	29, // 16: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
+	30, // 16: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
 	9,  // 17: stint.tasks.Created.parts:type_name -> stint.tasks.Part
-	30, // 18: stint.tasks.Part.gres:type_name -> stint.events.GresShare
+	31, // 18: stint.tasks.Part.gres:type_name -> stint.events.GresShare
 	6,  // 19: stint.tasks.Launch.want:type_name -> stint.tasks.Want
 	7,  // 20: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
 	9,  // 21: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
@@ -2849,21 +2980,23 @@ var file_executor_tasks_step_proto_depIdxs = []int32{
 	7,  // 24: stint.tasks.Live.launcher:type_name -> stint.tasks.Launcher
 	9,  // 25: stint.tasks.Note.part:type_name -> stint.tasks.Part
 	7,  // 26: stint.tasks.Note.launcher:type_name -> stint.tasks.Launcher
-	31, // 27: stint.tasks.Note.fact:type_name -> stint.events.StepPart
+	32, // 27: stint.tasks.Note.fact:type_name -> stint.events.StepPart
 	7,  // 28: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
 	21, // 29: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
 	22, // 30: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
-	25, // 31: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
-	26, // 32: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
-	26, // 33: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
-	26, // 34: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
+	26, // 31: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
+	27, // 32: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
+	27, // 33: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
+	27, // 34: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
 	24, // 35: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
-	2,  // 36: stint.tasks.Stream.way:type_name -> stint.tasks.Way
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	25, // 36: stint.tasks.Begin.receive:type_name -> stint.tasks.Receive
+	7,  // 37: stint.tasks.Receive.from:type_name -> stint.tasks.Launcher
+	2,  // 38: stint.tasks.Stream.way:type_name -> stint.tasks.Way
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 var file_executor_tasks_step_proto_once sync.Once
@@ -2891,7 +3024,7 @@ func file_executor_tasks_step_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_tasks_step_proto_rawDesc), len(file_executor_tasks_step_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

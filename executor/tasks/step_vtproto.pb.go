@@ -195,6 +195,7 @@ func (m *Want) CloneVT() *Want {
 	r.StdErr = m.StdErr
 	r.SpreadGiven = m.SpreadGiven
 	r.SubmitLine = m.SubmitLine
+	r.Aside = m.Aside
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
@@ -689,6 +690,7 @@ func (m *Begin) CloneVT() *Begin {
 	r.Stderr = m.Stderr.CloneVT()
 	r.BadCwdOk = m.BadCwdOk
 	r.Memory = m.Memory.CloneVT()
+	r.Receive = m.Receive.CloneVT()
 	if rhs := m.Programs; rhs != nil {
 		tmpContainer := make([]*Program, len(rhs))
 		for k, v := range rhs {
@@ -760,6 +762,34 @@ func (m *Memory) CloneVT() *Memory {
 }
 
 func (m *Memory) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Receive) CloneVT() *Receive {
+	if m == nil {
+		return (*Receive)(nil)
+	}
+	r := new(Receive)
+	r.Mode = m.Mode
+	r.Force = m.Force
+	r.AccessNs = m.AccessNs
+	r.ChangeNs = m.ChangeNs
+	r.Relays = m.Relays
+	r.Children = m.Children
+	r.From = m.From.CloneVT()
+	if rhs := m.Path; rhs != nil {
+		tmpBytes := make([]byte, len(rhs))
+		copy(tmpBytes, rhs)
+		r.Path = tmpBytes
+	}
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Receive) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
@@ -1284,6 +1314,9 @@ func (this *Want) EqualVT(that *Want) bool {
 		return false
 	}
 	if this.SubmitLine != that.SubmitLine {
+		return false
+	}
+	if this.Aside != that.Aside {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2030,6 +2063,9 @@ func (this *Begin) EqualVT(that *Begin) bool {
 	if !this.Memory.EqualVT(that.Memory) {
 		return false
 	}
+	if !this.Receive.EqualVT(that.Receive) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2066,6 +2102,46 @@ func (this *Memory) EqualVT(that *Memory) bool {
 
 func (this *Memory) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*Memory)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *Receive) EqualVT(that *Receive) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if string(this.Path) != string(that.Path) {
+		return false
+	}
+	if this.Mode != that.Mode {
+		return false
+	}
+	if this.Force != that.Force {
+		return false
+	}
+	if this.AccessNs != that.AccessNs {
+		return false
+	}
+	if this.ChangeNs != that.ChangeNs {
+		return false
+	}
+	if this.Relays != that.Relays {
+		return false
+	}
+	if this.Children != that.Children {
+		return false
+	}
+	if !this.From.EqualVT(that.From) {
+		return false
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *Receive) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*Receive)
 	if !ok {
 		return false
 	}
@@ -2552,6 +2628,18 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Aside {
+		i--
+		if m.Aside {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x80
 	}
 	if len(m.SubmitLine) > 0 {
 		i -= len(m.SubmitLine)
@@ -4013,6 +4101,18 @@ func (m *Begin) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Receive != nil {
+		size, err := m.Receive.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x8a
+	}
 	if m.Memory != nil {
 		size, err := m.Memory.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -4210,6 +4310,96 @@ func (m *Memory) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.Kind)
 		copy(dAtA[i:], m.Kind)
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Kind)))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Receive) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Receive) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Receive) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.From != nil {
+		size, err := m.From.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x42
+	}
+	if m.Children != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Children))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.Relays {
+		i--
+		if m.Relays {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.ChangeNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ChangeNs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.AccessNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AccessNs))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Force {
+		i--
+		if m.Force {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Mode != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Mode))
+		i--
+		dAtA[i] = 0x10
+	}
+	if len(m.Path) > 0 {
+		i -= len(m.Path)
+		copy(dAtA[i:], m.Path)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Path)))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4722,6 +4912,9 @@ func (m *Want) SizeVT() (n int) {
 	l = len(m.SubmitLine)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Aside {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5271,6 +5464,10 @@ func (m *Begin) SizeVT() (n int) {
 		l = m.Memory.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Receive != nil {
+		l = m.Receive.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5294,6 +5491,42 @@ func (m *Memory) SizeVT() (n int) {
 	}
 	if m.Prefer {
 		n += 2
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Receive) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	l = len(m.Path)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Mode != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Mode))
+	}
+	if m.Force {
+		n += 2
+	}
+	if m.AccessNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AccessNs))
+	}
+	if m.ChangeNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ChangeNs))
+	}
+	if m.Relays {
+		n += 2
+	}
+	if m.Children != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Children))
+	}
+	if m.From != nil {
+		l = m.From.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6956,6 +7189,26 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 			}
 			m.SubmitLine = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 32:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Aside", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Aside = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -10577,6 +10830,42 @@ func (m *Begin) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 17:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Receive", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Receive == nil {
+				m.Receive = &Receive{}
+			}
+			if err := m.Receive.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -10756,6 +11045,243 @@ func (m *Memory) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Prefer = bool(v != 0)
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *Receive) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: Receive: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: Receive: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Path", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Path = append(m.Path[:0], dAtA[iNdEx:postIndex]...)
+			if m.Path == nil {
+				m.Path = []byte{}
+			}
+			iNdEx = postIndex
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Mode", wireType)
+			}
+			m.Mode = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Mode |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Force", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Force = bool(v != 0)
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AccessNs", wireType)
+			}
+			m.AccessNs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.AccessNs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ChangeNs", wireType)
+			}
+			m.ChangeNs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ChangeNs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Relays", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Relays = bool(v != 0)
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Children", wireType)
+			}
+			m.Children = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Children |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 8:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field From", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.From == nil {
+				m.From = &Launcher{}
+			}
+			if err := m.From.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
