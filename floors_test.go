@@ -17,6 +17,7 @@ import (
 // floors is the house: a package stands on the floor of the longest prefix listed here and imports strictly lower
 // floors only (its own sub-packages' floors are listed with it). docs/architecture.md says what each is for.
 var floors = map[string]int{
+	"events/filename":     -1,
 	"events/hostlist":     -1,
 	"events/idset":        -1,
 	"events/tres":         -1,
@@ -54,7 +55,7 @@ var floors = map[string]int{
 var inside = []string{"events/bus", "cli/slurm", "cli", "executor/cgroup", "executor/gpu", "executor/supervisor", "integration", "scheduler/sim"}
 
 // pure packages decide and fold: no clock, no chance, no disk, no network, no environment.
-var pure = []string{"events", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story", "ledger/rows",
+var pure = []string{"events", "events/filename", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story", "ledger/rows",
 	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "scheduler/plan", "cli/slurm", "executor/layout"}
 
 // impure names what a pure package may not call, by import path.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stint/cli/slurm"
+	"stint/events/filename"
 	"stint/executor/tasks"
 )
 
@@ -121,7 +122,7 @@ func (l *launcher) place(name string, own io.Writer) (*tasks.Stream, *sink, erro
 		return &tasks.Stream{Way: tasks.Way_ONE, Only: uint32(n)}, s, nil
 	}
 	path := l.fileName(name)
-	if perTask(name) {
+	if filename.PerTask(name) {
 		return &tasks.Stream{Way: tasks.Way_FILES, Path: []byte(path), Append: l.s.Append}, s, nil
 	}
 	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
@@ -136,50 +137,8 @@ func (l *launcher) place(name string, own io.Writer) (*tasks.Stream, *sink, erro
 	return &tasks.Stream{}, s, nil
 }
 
-// perTask tells whether a pattern names another file for each task or node.
-func perTask(pattern string) bool {
-	if strings.Contains(pattern, `\`) {
-		return false
-	}
-	for i := 0; i+1 < len(pattern); i++ {
-		if pattern[i] != '%' {
-			continue
-		}
-		for i++; i < len(pattern) && pattern[i] >= '0' && pattern[i] <= '9'; i++ {
-		}
-		if i < len(pattern) && strings.IndexByte("tnN", pattern[i]) >= 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // fileName puts into a pattern what is known here; what nodes put in themselves stays (%t %n %N, and %% in such a pattern).
 func (l *launcher) fileName(pattern string) string {
-	keep := perTask(pattern)
-	if keep {
-		var b strings.Builder
-		for i := 0; i < len(pattern); i++ {
-			if pattern[i] != '%' {
-				b.WriteByte(pattern[i])
-				continue
-			}
-			j := i + 1
-			for j < len(pattern) && pattern[j] >= '0' && pattern[j] <= '9' {
-				j++
-			}
-			if j < len(pattern) && strings.IndexByte("tnN%", pattern[j]) >= 0 {
-				b.WriteString("%%" + pattern[i+1:j+1]) // once more for the node
-				if pattern[j] == '%' {
-					b.WriteByte('%')
-				}
-				i = j
-				continue
-			}
-			b.WriteByte('%')
-		}
-		pattern = b.String()
-	}
 	n := slurm.Names{Job: l.job, Step: strconv.FormatUint(uint64(l.created.Step), 10), JobName: l.s.Spec.Name}
 	if v := l.w.Getenv("SLURM_JOB_NAME"); v != "" && l.allocation == nil {
 		n.JobName = v
@@ -197,6 +156,10 @@ func (l *launcher) fileName(pattern string) string {
 		n.User = l.w.Getenv("USER")
 	}
 	name := slurm.FileName(pattern, n, l.w.Release())
+	if filename.PerTask(pattern) {
+		n.NoModulo = l.w.Release() < 2405
+		name = filename.BeforeNode(pattern, n)
+	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(l.s.Spec.WorkDir, name)
 	}
@@ -235,7 +198,7 @@ func (l *launcher) streams(begin *tasks.Begin) error {
 		begin.Stdin.Way = tasks.Way_NOTHING
 	case nerr == nil && int(n) < l.count:
 		begin.Stdin.Way, begin.Stdin.Only = tasks.Way_ONE, uint32(n)
-	case perTask(s.Input):
+	case filename.PerTask(s.Input):
 		begin.Stdin.Way, begin.Stdin.Path = tasks.Way_FILES, []byte(l.fileName(s.Input))
 	default:
 		f, err := os.Open(l.fileName(s.Input))

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"stint/events/filename"
 )
 
 // streams makes the three streams of a task that has no terminal. What is closed here after the start is added to files.
@@ -87,44 +88,7 @@ func (k *keeper) output(t *task, s *Stream, kind Kind, files *[]*os.File) (*os.F
 
 // fileName puts into a pattern what only the node knows: %t the rank, %n the node's place, %N its name.
 func (k *keeper) fileName(s *Stream, t *task) string {
-	return ExpandNode(string(s.Path), t.rank, k.order.Node, k.order.Name)
-}
-
-// ExpandNode puts a task's part into a file's name: %t its rank, %n its node's place in the step, %N its node's short name, each with
-// a width for numbers; %% is a percent sign. What else there is has been put in before.
-func ExpandNode(pattern string, rank, node uint32, name string) string {
-	var b strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		if pattern[i] != '%' {
-			b.WriteByte(pattern[i])
-			continue
-		}
-		end := i + 1
-		for end < len(pattern) && pattern[end] >= '0' && pattern[end] <= '9' {
-			end++
-		}
-		if end == len(pattern) {
-			b.WriteString(pattern[i:])
-			break
-		}
-		width, _ := strconv.Atoi(pattern[i+1 : end])
-		width = min(width, 10)
-		switch pattern[end] {
-		case 't':
-			fmt.Fprintf(&b, "%0*d", width, rank)
-		case 'n':
-			fmt.Fprintf(&b, "%0*d", width, node)
-		case 'N':
-			short, _, _ := strings.Cut(name, ".")
-			b.WriteString(short)
-		case '%':
-			b.WriteByte('%')
-		default:
-			b.WriteString(pattern[i : end+1])
-		}
-		i = end
-	}
-	return b.String()
+	return filename.AtNode(string(s.Path), filename.Names{TaskRank: t.rank, NodeRank: k.order.Node, Node: k.order.Name})
 }
 
 const chunk = 64 << 10
