@@ -44,7 +44,7 @@ func TestPrecedence(t *testing.T) {
 			return cameTo(&a.Submission, []any{a.Immediate, a.Kill, a.Bell, a.NoBell}), nil
 		},
 	}
-	for _, table := range []*Table{&SbatchTable, &SallocTable} {
+	for _, table := range []*Table{&SbatchTable, SallocTable()} {
 		for i := range table.Options {
 			o := &table.Options[i]
 			if o.Env == "" || o.Effect == "" || o.Name == "" || o.Arg == None || !o.in(Release2605) || strings.Contains(apart, " "+o.Effect+" ") {
