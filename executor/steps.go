@@ -265,7 +265,7 @@ func (e *executor) sayStarted(st *step) {
 func (e *executor) sayExited(st *step) {
 	st.exitQueued = true
 	f := exitFact(st, e.conf.Node)
-	if !st.startQueued && st.startSeq == 0 {
+	if !st.startQueued && st.startSeq == 0 || e.runs[st.key.job].GetJob().GetResizedUs() != 0 { // accounting has begun a new row of the job since
 		f.Part = st.noted().GetFact()
 	}
 	e.report.say(&events.NodeFact{Kind: &events.NodeFact_Exited{Exited: f}}, func(seq uint64) {
