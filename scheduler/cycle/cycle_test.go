@@ -207,3 +207,58 @@ func TestTheNextPassIsNeverFarAway(t *testing.T) {
 		t.Errorf("with a job that begins in a year the next pass is in %d s", (w.last.next-w.now)/second)
 	}
 }
+
+// A job keeps a QOS that is no longer one of its association's, and waits until it is again or the job gets another.
+func TestJobWithAQosThatIsNotItsAccountsWaits(t *testing.T) {
+	text := func(s string) *string { return &s }
+	qos := func(names ...string) *events.PolicySettings {
+		return &events.PolicySettings{Qos: &events.ListChange{Replace: true, Names: names}}
+	}
+	cfg := four()
+	cfg.AccountingEnforce = []string{"associations", "qos"}
+	w := newWorld(t, cfg)
+	add, account := events.PolicyDeed_POLICY_ADD, events.PolicyKind_POLICY_ASSOCIATION
+	w.intent(0, events.Verb_ADMINISTER, &events.Policy{Acts: []*events.PolicyAct{
+		{Deed: add, Kind: events.PolicyKind_POLICY_QOS, Names: []string{"high"}},
+		{Deed: add, Kind: events.PolicyKind_POLICY_ACCOUNT, Names: []string{"phys", "bio"}},
+		{Deed: add, Kind: account, Accounts: []string{"phys"}},
+		{Deed: add, Kind: account, Accounts: []string{"bio"}},
+		{Deed: add, Kind: events.PolicyKind_POLICY_USER, Names: []string{"u1000"}},
+		{Deed: add, Kind: account, Accounts: []string{"phys"}, Names: []string{"u1000"}, Set: qos("normal", "high")},
+		{Deed: add, Kind: account, Accounts: []string{"bio"}, Names: []string{"u1000"}, Set: qos("normal")},
+	}})
+	held := func() uint32 {
+		id := w.submit(1000, &events.JobSpec{Name: "a", Account: "phys", Qos: "high"})
+		w.intent(1000, events.Verb_HOLD, &events.Select{Targets: []*events.Target{{Job: id}}})
+		w.pass()
+		w.wantReason(id, events.Reason_JOB_HELD_USER)
+		return id
+	}
+	change := func(id uint32, u *events.UpdateJob) {
+		u.Targets = []*events.Target{{Job: id}}
+		w.intent(1000, events.Verb_UPDATE_JOB, u)
+	}
+	for what, mend := range map[string]*events.UpdateJob{"another QOS": {Qos: text("normal")}, "the account again": {Account: text("phys")}} {
+		id := held()
+		change(id, &events.UpdateJob{Account: text("bio")})
+		w.intent(1000, events.Verb_RELEASE, &events.Select{Targets: []*events.Target{{Job: id}}})
+		w.pass()
+		w.want(id, "PENDING")
+		w.wantReason(id, events.Reason_INVALID_QOS_REASON)
+		other := w.submit(1000, &events.JobSpec{Name: "b", Account: "bio"})
+		w.pass()
+		w.want(other, "RUNNING") // it hinders nobody
+		change(id, mend)
+		w.pass()
+		if w.want(id, "RUNNING"); t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	// The QOS is taken from the association under a job that waits.
+	id := held()
+	place := w.c.Policy().Association(cfg.Cluster, "phys", "u1000", "")
+	w.intent(0, events.Verb_ADMINISTER, &events.Policy{Acts: []*events.PolicyAct{{Deed: events.PolicyDeed_POLICY_MODIFY, Kind: account, Associations: []uint32{place.GetId()}, Set: qos("normal")}}})
+	w.intent(1000, events.Verb_RELEASE, &events.Select{Targets: []*events.Target{{Job: id}}})
+	w.pass()
+	w.wantReason(id, events.Reason_INVALID_QOS_REASON)
+}

@@ -21,6 +21,7 @@ type placing struct {
 	passed  map[*events.PartitionDef]bool // a job that waits for nodes to come back was passed over there
 	failed  map[failure]bool
 	trouble map[failure]trouble
+	allowed map[standsFor]bool
 	tests   uint32              // of jobs behind a reservation
 	tried   int                 // of entries
 	several map[uint32]*telling // of jobs that stand in several partitions
@@ -50,7 +51,7 @@ func (p *pass) place() {
 	}
 	s := &placing{
 		pass: p, board: place.NewBoard(p.c), blocked: map[*events.PartitionDef]bool{}, passed: map[*events.PartitionDef]bool{}, failed: map[failure]bool{},
-		trouble: map[failure]trouble{}, several: map[uint32]*telling{},
+		trouble: map[failure]trouble{}, several: map[uint32]*telling{}, allowed: map[standsFor]bool{},
 	}
 	p.holdings()
 	s.placing = true
@@ -189,7 +190,31 @@ func (s *placing) limitReason(p *events.PartitionDef, w *waiting) (events.Reason
 	if w.limit > admit.MaxTime(p) {
 		return events.Reason_PARTITION_TIME_LIMIT, ""
 	}
+	if !s.mayHaveQos(p, w.job) {
+		return events.Reason_INVALID_QOS_REASON, ""
+	}
 	return admit.MayRun(p, w.job.GetSpec().GetAccount(), w.job.GetSpec().GetQos())
+}
+
+// standsFor is whose job it is where QoS are enforced.
+type standsFor struct{ user, account, qos, partition string }
+
+// mayHaveQos says whether a job has a QOS of its association. One whose account was changed, or whose association had the QOS
+// taken away, has not.
+func (s *placing) mayHaveQos(p *events.PartitionDef, j *projections.Job) bool {
+	cfg := s.c.Config()
+	k := standsFor{j.GetOwner().GetUser(), j.GetSpec().GetAccount(), j.GetSpec().GetQos(), p.GetName()}
+	if k.qos == "" || !slices.Contains(cfg.GetAccountingEnforce(), "qos") {
+		return true
+	}
+	may, known := s.allowed[k]
+	if !known {
+		policy := s.c.Policy()
+		place := policy.Place(cfg.GetCluster(), k.account, k.user, k.partition)
+		may = place == nil || slices.Contains(policy.AllowedQos(place), k.qos)
+		s.allowed[k] = may
+	}
+	return may
 }
 
 // limitOf is the time limit a job starts with, seconds: what it asked for, or what its deadline leaves of it.
