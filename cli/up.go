@@ -175,7 +175,8 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if next.Nodes, next.Virtual, err = site.LocalNodes(u.config, c.Bool("virtual") || before != nil && before.Virtual && next.ConfFile == before.ConfFile); err != nil {
+	next.Asked = c.Bool("virtual") || before != nil && before.Asked && next.ConfFile == before.ConfFile
+	if next.Nodes, next.Virtual, err = site.LocalNodes(u.config, next.Asked); err != nil {
 		return err
 	}
 	switch {

@@ -72,6 +72,7 @@ type Cluster struct {
 	Embedded bool     `json:"embedded"`            // the bus is a server of this host, started by `stint up`
 	Nodes    []string `json:"nodes,omitempty"`     // that have their executors here
 	Virtual  bool     `json:"virtual,omitempty"`   // the nodes share this machine and need not have what they say
+	Asked    bool     `json:"asked,omitempty"`     // all nodes are played here, as --virtual asks: not only those that cannot be anywhere else
 	ConfFile string   `json:"conf_file,omitempty"` // absolute path of slurm.conf
 	Compat   string   `json:"compat,omitempty"`
 	Under    string   `json:"under,omitempty"` // directory of control groups in which the nodes' trees are made

@@ -22,7 +22,7 @@ func HostName() string {
 	return name
 }
 
-// LocalNodes returns the nodes that have their executors on this machine, and whether they are played.
+// LocalNodes returns the nodes that have their executors on this machine, and whether they are played; virtual: all of them are to be.
 func LocalNodes(c *events.Config, virtual bool) (names []string, played bool, err error) {
 	here := HostName()
 	var all []string
@@ -45,7 +45,7 @@ func LocalNodes(c *events.Config, virtual bool) (names []string, played bool, er
 			}
 		}
 	}
-	if virtual && !played {
+	if virtual {
 		for _, def := range c.Nodes {
 			def.Virtual = true
 		}
@@ -81,7 +81,7 @@ func Reread(c *Cluster, owner uint32) (config *events.Config, notes []string, er
 	if !c.Embedded && len(c.Nodes) == 0 {
 		return config, notes, nil // a host of a larger cluster that plays no node
 	}
-	if c.Nodes, c.Virtual, err = LocalNodes(config, c.Virtual); err != nil {
+	if c.Nodes, c.Virtual, err = LocalNodes(config, c.Asked); err != nil {
 		return nil, nil, err
 	}
 	c.Name, c.Compat = config.Cluster, config.Compat

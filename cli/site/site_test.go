@@ -133,3 +133,49 @@ func TestReadConf(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 }
+
+// With --virtual every node is played here, whatever its definition says; without it those that can only be here.
+func TestLocalNodes(t *testing.T) {
+	here := HostName()
+	head := "ClusterName=c\nSlurmctldHost=h\nPartitionName=p Nodes=ALL Default=YES\n"
+	for _, c := range []struct {
+		nodes   string
+		virtual bool
+		names   string
+		played  string // definitions that are; empty: none
+		fails   string
+	}{
+		{"NodeName=n[1-2] NodeAddr=localhost CPUs=2\nNodeName=n3 CPUs=2\n", true, "n1,n2,n3", "n[1-2] n3", ""},
+		{"NodeName=n[1-2] NodeAddr=localhost CPUs=2\nNodeName=n3 CPUs=2\n", false, "n1,n2", "n[1-2]", ""},
+		{"NodeName=n3 CPUs=2\nNodeName=n[1-2] NodeAddr=localhost CPUs=2\nNodeName=n4 CPUs=2\n", true, "n3,n1,n2,n4", "n3 n[1-2] n4", ""},
+		{"NodeName=n[1-3] CPUs=2\n", true, "n1,n2,n3", "n[1-3]", ""},
+		{"NodeName=n[1-3] CPUs=2\n", false, "", "", "--virtual"},
+		{"NodeName=" + here + " CPUs=2\nNodeName=n9 CPUs=2\n", false, here, "", ""},
+		{"NodeName=n1 NodeHostname=" + here + " CPUs=2\nNodeName=n2 NodeHostname=" + here + " CPUs=2\n", false, "n1,n2", "n1 n2", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "slurm.conf")
+		if err := os.WriteFile(path, []byte(head+c.nodes), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		config, _, err := ReadConf(path, 0)
+		if err != nil {
+			t.Fatalf("%q: %v", c.nodes, err)
+		}
+		names, played, err := LocalNodes(config, c.virtual)
+		if c.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%q: %v, want a sentence with %q", c.nodes, err, c.fails)
+			}
+			continue
+		}
+		var defs []string
+		for _, d := range config.Nodes {
+			if d.Virtual {
+				defs = append(defs, d.Names)
+			}
+		}
+		if err != nil || strings.Join(names, ",") != c.names || strings.Join(defs, " ") != c.played || played != (c.played != "") {
+			t.Errorf("%q, virtual %v: %v, %v, defs %q, %v", c.nodes, c.virtual, names, played, defs, err)
+		}
+	}
+}
