@@ -161,7 +161,7 @@ func (h *host) with(ctx context.Context, role bus.Role, s *server.Server, fn fun
 func (h *host) runController(ctx context.Context, s *server.Server) error {
 	return h.with(ctx, bus.Role{Kind: bus.Controller}, s, func(b bus.Bus) error {
 		c, err := scheduler.New(scheduler.Config{
-			Bus: b, Name: fmt.Sprintf("%s-%d", site.HostName(), os.Getpid()), Dir: h.dir.Controller(), Build: Build(), Log: h.named("controller"), Level: logLevel.Set,
+			Bus: b, Name: fmt.Sprintf("%s-%d", site.HostName(), os.Getpid()), Dir: h.dir.Controller(), Home: string(h.dir), Build: Build(), Log: h.named("controller"), Level: logLevel.Set,
 		})
 		if err != nil {
 			return err

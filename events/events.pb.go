@@ -76,6 +76,9 @@ const (
 	Verb_SET_CONFIG       Verb = 14 // body SetConfig: how much the controllers log
 	Verb_COMPLETE         Verb = 16 // body Complete
 	Verb_UPDATE_STEP      Verb = 17 // body UpdateStep
+	Verb_CRONTAB          Verb = 30 // body Crontab: the jobs of a user that recur
+	Verb_SET_TRIGGER      Verb = 31 // body Trigger: a program to run when something happens
+	Verb_CLEAR_TRIGGERS   Verb = 32 // body ClearTriggers
 )
 
 // Enum value maps for Verb.
@@ -99,6 +102,9 @@ var (
 		14: "SET_CONFIG",
 		16: "COMPLETE",
 		17: "UPDATE_STEP",
+		30: "CRONTAB",
+		31: "SET_TRIGGER",
+		32: "CLEAR_TRIGGERS",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNKNOWN":     0,
@@ -119,6 +125,9 @@ var (
 		"SET_CONFIG":       14,
 		"COMPLETE":         16,
 		"UPDATE_STEP":      17,
+		"CRONTAB":          30,
+		"SET_TRIGGER":      31,
+		"CLEAR_TRIGGERS":   32,
 	}
 )
 
@@ -149,6 +158,144 @@ func (x Verb) Number() protoreflect.EnumNumber {
 // Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{0}
+}
+
+type TriggerOf int32
+
+const (
+	TriggerOf_TRIGGER_NODE       TriggerOf = 0
+	TriggerOf_TRIGGER_JOB        TriggerOf = 1
+	TriggerOf_TRIGGER_CONTROLLER TriggerOf = 2
+)
+
+// Enum value maps for TriggerOf.
+var (
+	TriggerOf_name = map[int32]string{
+		0: "TRIGGER_NODE",
+		1: "TRIGGER_JOB",
+		2: "TRIGGER_CONTROLLER",
+	}
+	TriggerOf_value = map[string]int32{
+		"TRIGGER_NODE":       0,
+		"TRIGGER_JOB":        1,
+		"TRIGGER_CONTROLLER": 2,
+	}
+)
+
+func (x TriggerOf) Enum() *TriggerOf {
+	p := new(TriggerOf)
+	*p = x
+	return p
+}
+
+func (x TriggerOf) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TriggerOf) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
+	return file_events_events_proto_enumTypes[1].Descriptor()
+}
+
+func (TriggerOf) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
+	return &file_events_events_proto_enumTypes[1]
+}
+
+func (x TriggerOf) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TriggerOf.Descriptor instead.
+func (TriggerOf) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{1}
+}
+
+type TriggerKind int32
+
+const (
+	TriggerKind_TRIGGER_NOTHING            TriggerKind = 0
+	TriggerKind_TRIGGER_UP                 TriggerKind = 1
+	TriggerKind_TRIGGER_DOWN               TriggerKind = 2
+	TriggerKind_TRIGGER_FAIL               TriggerKind = 3
+	TriggerKind_TRIGGER_TIME               TriggerKind = 4
+	TriggerKind_TRIGGER_FINI               TriggerKind = 5
+	TriggerKind_TRIGGER_RECONFIG           TriggerKind = 6
+	TriggerKind_TRIGGER_IDLE               TriggerKind = 7
+	TriggerKind_TRIGGER_DRAINED            TriggerKind = 8
+	TriggerKind_TRIGGER_DRAINING           TriggerKind = 9
+	TriggerKind_TRIGGER_RESUME             TriggerKind = 10
+	TriggerKind_TRIGGER_CONTROLLER_FAILED  TriggerKind = 11 // another one leads: primary_slurmctld_failure
+	TriggerKind_TRIGGER_CONTROLLER_RESUMED TriggerKind = 12 // the same one leads again: primary_slurmctld_resumed_operation
+	TriggerKind_TRIGGER_CONTROL_RESUMED    TriggerKind = 13 // the first of them leads again after another: primary_slurmctld_resumed_control
+	TriggerKind_TRIGGER_CONTROL_ASSUMED    TriggerKind = 14 // one that is not the first of them leads: backup_slurmctld_assumed_control
+)
+
+// Enum value maps for TriggerKind.
+var (
+	TriggerKind_name = map[int32]string{
+		0:  "TRIGGER_NOTHING",
+		1:  "TRIGGER_UP",
+		2:  "TRIGGER_DOWN",
+		3:  "TRIGGER_FAIL",
+		4:  "TRIGGER_TIME",
+		5:  "TRIGGER_FINI",
+		6:  "TRIGGER_RECONFIG",
+		7:  "TRIGGER_IDLE",
+		8:  "TRIGGER_DRAINED",
+		9:  "TRIGGER_DRAINING",
+		10: "TRIGGER_RESUME",
+		11: "TRIGGER_CONTROLLER_FAILED",
+		12: "TRIGGER_CONTROLLER_RESUMED",
+		13: "TRIGGER_CONTROL_RESUMED",
+		14: "TRIGGER_CONTROL_ASSUMED",
+	}
+	TriggerKind_value = map[string]int32{
+		"TRIGGER_NOTHING":            0,
+		"TRIGGER_UP":                 1,
+		"TRIGGER_DOWN":               2,
+		"TRIGGER_FAIL":               3,
+		"TRIGGER_TIME":               4,
+		"TRIGGER_FINI":               5,
+		"TRIGGER_RECONFIG":           6,
+		"TRIGGER_IDLE":               7,
+		"TRIGGER_DRAINED":            8,
+		"TRIGGER_DRAINING":           9,
+		"TRIGGER_RESUME":             10,
+		"TRIGGER_CONTROLLER_FAILED":  11,
+		"TRIGGER_CONTROLLER_RESUMED": 12,
+		"TRIGGER_CONTROL_RESUMED":    13,
+		"TRIGGER_CONTROL_ASSUMED":    14,
+	}
+)
+
+func (x TriggerKind) Enum() *TriggerKind {
+	p := new(TriggerKind)
+	*p = x
+	return p
+}
+
+func (x TriggerKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TriggerKind) Descriptor() protoreflect.EnumDescriptor {
+	file_events_events_proto_init()
+	return file_events_events_proto_enumTypes[2].Descriptor()
+}
+
+func (TriggerKind) Type() protoreflect.EnumType {
+	file_events_events_proto_init()
+	return &file_events_events_proto_enumTypes[2]
+}
+
+func (x TriggerKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TriggerKind.Descriptor instead.
+func (TriggerKind) EnumDescriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{2}
 }
 
 type PartitionAct int32
@@ -185,12 +332,12 @@ func (x PartitionAct) String() string {
 
 func (PartitionAct) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[1].Descriptor()
+	return file_events_events_proto_enumTypes[3].Descriptor()
 }
 
 func (PartitionAct) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[1]
+	return &file_events_events_proto_enumTypes[3]
 }
 
 func (x PartitionAct) Number() protoreflect.EnumNumber {
@@ -199,7 +346,7 @@ func (x PartitionAct) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PartitionAct.Descriptor instead.
 func (PartitionAct) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{1}
+	return file_events_events_proto_rawDescGZIP(), []int{3}
 }
 
 type NodeOrder int32
@@ -251,12 +398,12 @@ func (x NodeOrder) String() string {
 
 func (NodeOrder) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[2].Descriptor()
+	return file_events_events_proto_enumTypes[4].Descriptor()
 }
 
 func (NodeOrder) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[2]
+	return &file_events_events_proto_enumTypes[4]
 }
 
 func (x NodeOrder) Number() protoreflect.EnumNumber {
@@ -265,7 +412,7 @@ func (x NodeOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeOrder.Descriptor instead.
 func (NodeOrder) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{2}
+	return file_events_events_proto_rawDescGZIP(), []int{4}
 }
 
 type PolicyDeed int32
@@ -305,12 +452,12 @@ func (x PolicyDeed) String() string {
 
 func (PolicyDeed) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[3].Descriptor()
+	return file_events_events_proto_enumTypes[5].Descriptor()
 }
 
 func (PolicyDeed) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[3]
+	return &file_events_events_proto_enumTypes[5]
 }
 
 func (x PolicyDeed) Number() protoreflect.EnumNumber {
@@ -319,7 +466,7 @@ func (x PolicyDeed) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyDeed.Descriptor instead.
 func (PolicyDeed) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{3}
+	return file_events_events_proto_rawDescGZIP(), []int{5}
 }
 
 type PolicyKind int32
@@ -371,12 +518,12 @@ func (x PolicyKind) String() string {
 
 func (PolicyKind) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[4].Descriptor()
+	return file_events_events_proto_enumTypes[6].Descriptor()
 }
 
 func (PolicyKind) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[4]
+	return &file_events_events_proto_enumTypes[6]
 }
 
 func (x PolicyKind) Number() protoreflect.EnumNumber {
@@ -385,7 +532,7 @@ func (x PolicyKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicyKind.Descriptor instead.
 func (PolicyKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{4}
+	return file_events_events_proto_rawDescGZIP(), []int{6}
 }
 
 type AdminLevel int32
@@ -422,12 +569,12 @@ func (x AdminLevel) String() string {
 
 func (AdminLevel) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[5].Descriptor()
+	return file_events_events_proto_enumTypes[7].Descriptor()
 }
 
 func (AdminLevel) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[5]
+	return &file_events_events_proto_enumTypes[7]
 }
 
 func (x AdminLevel) Number() protoreflect.EnumNumber {
@@ -436,7 +583,7 @@ func (x AdminLevel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdminLevel.Descriptor instead.
 func (AdminLevel) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{5}
+	return file_events_events_proto_rawDescGZIP(), []int{7}
 }
 
 // Limit: what can be limited or weighed. Of associations: up to 49; of QoS: those from 50 on, and GRP_*, MAX_WALL,
@@ -571,12 +718,12 @@ func (x Limit) String() string {
 
 func (Limit) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[6].Descriptor()
+	return file_events_events_proto_enumTypes[8].Descriptor()
 }
 
 func (Limit) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[6]
+	return &file_events_events_proto_enumTypes[8]
 }
 
 func (x Limit) Number() protoreflect.EnumNumber {
@@ -585,7 +732,7 @@ func (x Limit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Limit.Descriptor instead.
 func (Limit) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{6}
+	return file_events_events_proto_rawDescGZIP(), []int{8}
 }
 
 type Choice int32
@@ -622,12 +769,12 @@ func (x Choice) String() string {
 
 func (Choice) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[7].Descriptor()
+	return file_events_events_proto_enumTypes[9].Descriptor()
 }
 
 func (Choice) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[7]
+	return &file_events_events_proto_enumTypes[9]
 }
 
 func (x Choice) Number() protoreflect.EnumNumber {
@@ -636,7 +783,7 @@ func (x Choice) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Choice.Descriptor instead.
 func (Choice) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{7}
+	return file_events_events_proto_rawDescGZIP(), []int{9}
 }
 
 type Exclusive int32
@@ -676,12 +823,12 @@ func (x Exclusive) String() string {
 
 func (Exclusive) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[8].Descriptor()
+	return file_events_events_proto_enumTypes[10].Descriptor()
 }
 
 func (Exclusive) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[8]
+	return &file_events_events_proto_enumTypes[10]
 }
 
 func (x Exclusive) Number() protoreflect.EnumNumber {
@@ -690,7 +837,7 @@ func (x Exclusive) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Exclusive.Descriptor instead.
 func (Exclusive) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{8}
+	return file_events_events_proto_rawDescGZIP(), []int{10}
 }
 
 type Scope int32
@@ -730,12 +877,12 @@ func (x Scope) String() string {
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[9].Descriptor()
+	return file_events_events_proto_enumTypes[11].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[9]
+	return &file_events_events_proto_enumTypes[11]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -744,7 +891,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{9}
+	return file_events_events_proto_rawDescGZIP(), []int{11}
 }
 
 type DependencyKind int32
@@ -796,12 +943,12 @@ func (x DependencyKind) String() string {
 
 func (DependencyKind) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[10].Descriptor()
+	return file_events_events_proto_enumTypes[12].Descriptor()
 }
 
 func (DependencyKind) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[10]
+	return &file_events_events_proto_enumTypes[12]
 }
 
 func (x DependencyKind) Number() protoreflect.EnumNumber {
@@ -810,7 +957,7 @@ func (x DependencyKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DependencyKind.Descriptor instead.
 func (DependencyKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{10}
+	return file_events_events_proto_rawDescGZIP(), []int{12}
 }
 
 type HoldKind int32
@@ -847,12 +994,12 @@ func (x HoldKind) String() string {
 
 func (HoldKind) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[11].Descriptor()
+	return file_events_events_proto_enumTypes[13].Descriptor()
 }
 
 func (HoldKind) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[11]
+	return &file_events_events_proto_enumTypes[13]
 }
 
 func (x HoldKind) Number() protoreflect.EnumNumber {
@@ -861,7 +1008,7 @@ func (x HoldKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HoldKind.Descriptor instead.
 func (HoldKind) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{11}
+	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
 
 // Code: why something was refused. Append only; cli/slurm holds the texts that tools match.
@@ -908,6 +1055,11 @@ const (
 	Code_NOT_WHOLE_HET_JOB       Code = 37 // that can only be done to a heterogeneous job as a whole
 	Code_NOT_HET_JOB_LEADER      Code = 38 // and is asked for by the id of its first component
 	Code_UNKNOWN_STEP            Code = 70 // the job runs, and has no such step
+	Code_CRON_CANCEL             Code = 60 // a job of a crontab, and the site wants it said that it is meant
+	Code_CRON_CHANGE             Code = 61 // a job of a crontab is changed there
+	Code_CRON_DISABLED           Code = 62 // the site has no crontabs
+	Code_DUPLICATE_TRIGGER       Code = 63
+	Code_NO_TRIGGER              Code = 64
 )
 
 // Enum value maps for Code.
@@ -953,6 +1105,11 @@ var (
 		37: "NOT_WHOLE_HET_JOB",
 		38: "NOT_HET_JOB_LEADER",
 		70: "UNKNOWN_STEP",
+		60: "CRON_CANCEL",
+		61: "CRON_CHANGE",
+		62: "CRON_DISABLED",
+		63: "DUPLICATE_TRIGGER",
+		64: "NO_TRIGGER",
 	}
 	Code_value = map[string]int32{
 		"OK":                      0,
@@ -995,6 +1152,11 @@ var (
 		"NOT_WHOLE_HET_JOB":       37,
 		"NOT_HET_JOB_LEADER":      38,
 		"UNKNOWN_STEP":            70,
+		"CRON_CANCEL":             60,
+		"CRON_CHANGE":             61,
+		"CRON_DISABLED":           62,
+		"DUPLICATE_TRIGGER":       63,
+		"NO_TRIGGER":              64,
 	}
 )
 
@@ -1010,12 +1172,12 @@ func (x Code) String() string {
 
 func (Code) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[12].Descriptor()
+	return file_events_events_proto_enumTypes[14].Descriptor()
 }
 
 func (Code) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[12]
+	return &file_events_events_proto_enumTypes[14]
 }
 
 func (x Code) Number() protoreflect.EnumNumber {
@@ -1024,7 +1186,7 @@ func (x Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Code.Descriptor instead.
 func (Code) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{12}
+	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
 
 type StopCause int32
@@ -1076,12 +1238,12 @@ func (x StopCause) String() string {
 
 func (StopCause) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[13].Descriptor()
+	return file_events_events_proto_enumTypes[15].Descriptor()
 }
 
 func (StopCause) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[13]
+	return &file_events_events_proto_enumTypes[15]
 }
 
 func (x StopCause) Number() protoreflect.EnumNumber {
@@ -1090,7 +1252,7 @@ func (x StopCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopCause.Descriptor instead.
 func (StopCause) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{13}
+	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
 
 type JobState int32
@@ -1154,12 +1316,12 @@ func (x JobState) String() string {
 
 func (JobState) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[14].Descriptor()
+	return file_events_events_proto_enumTypes[16].Descriptor()
 }
 
 func (JobState) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[14]
+	return &file_events_events_proto_enumTypes[16]
 }
 
 func (x JobState) Number() protoreflect.EnumNumber {
@@ -1168,7 +1330,7 @@ func (x JobState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JobState.Descriptor instead.
 func (JobState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
 
 // Reason: why a job waits, or why it ended. Names are Slurm's words in upper case (see reason.go); append only.
@@ -1305,12 +1467,12 @@ func (x Reason) String() string {
 
 func (Reason) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[15].Descriptor()
+	return file_events_events_proto_enumTypes[17].Descriptor()
 }
 
 func (Reason) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[15]
+	return &file_events_events_proto_enumTypes[17]
 }
 
 func (x Reason) Number() protoreflect.EnumNumber {
@@ -1319,7 +1481,7 @@ func (x Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
 
 type EndCause int32
@@ -1380,12 +1542,12 @@ func (x EndCause) String() string {
 
 func (EndCause) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[16].Descriptor()
+	return file_events_events_proto_enumTypes[18].Descriptor()
 }
 
 func (EndCause) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[16]
+	return &file_events_events_proto_enumTypes[18]
 }
 
 func (x EndCause) Number() protoreflect.EnumNumber {
@@ -1394,7 +1556,7 @@ func (x EndCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndCause.Descriptor instead.
 func (EndCause) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
 
 // Private: what PrivateData keeps from everybody but its owner and administrators.
@@ -1450,12 +1612,12 @@ func (x Private) String() string {
 
 func (Private) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[17].Descriptor()
+	return file_events_events_proto_enumTypes[19].Descriptor()
 }
 
 func (Private) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[17]
+	return &file_events_events_proto_enumTypes[19]
 }
 
 func (x Private) Number() protoreflect.EnumNumber {
@@ -1464,7 +1626,7 @@ func (x Private) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Private.Descriptor instead.
 func (Private) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
 
 type PartitionState int32
@@ -1504,12 +1666,12 @@ func (x PartitionState) String() string {
 
 func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
 	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[18].Descriptor()
+	return file_events_events_proto_enumTypes[20].Descriptor()
 }
 
 func (PartitionState) Type() protoreflect.EnumType {
 	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[18]
+	return &file_events_events_proto_enumTypes[20]
 }
 
 func (x PartitionState) Number() protoreflect.EnumNumber {
@@ -1518,7 +1680,7 @@ func (x PartitionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PartitionState.Descriptor instead.
 func (PartitionState) EnumDescriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{18}
+	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 // IntentBatch is one message of an agent: what waited when it was sent, at most 256 KiB.
@@ -1574,7 +1736,7 @@ type Intent struct {
 	Verb          Verb                   `protobuf:"varint,1,opt,name=verb,proto3,enum=stint.events.Verb" json:"verb,omitempty"`
 	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"` // 16 random bytes: the same wish told twice is one wish
 	Author        *Author                `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	Ids           uint32                 `protobuf:"varint,4,opt,name=ids,proto3" json:"ids,omitempty"` // job ids it takes from the counter: 1 for a submission, the number of components for a het job; ≤ 128
+	Ids           uint32                 `protobuf:"varint,4,opt,name=ids,proto3" json:"ids,omitempty"` // job ids it takes from the counter: 1 for a submission, the number of components for a het job, of entries for a crontab; ≤ 128
 	Body          []byte                 `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2072,6 +2234,7 @@ type Cancel struct {
 	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`                        // 0: end the jobs; else only send this signal
 	BatchOnly     bool                   `protobuf:"varint,4,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"` // -b
 	Full          bool                   `protobuf:"varint,5,opt,name=full,proto3" json:"full,omitempty"`                            // -f: shell and steps
+	Cron          bool                   `protobuf:"varint,20,opt,name=cron,proto3" json:"cron,omitempty"`                           // -c: jobs of a crontab too, where the site wants that said
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2139,6 +2302,13 @@ func (x *Cancel) GetBatchOnly() bool {
 func (x *Cancel) GetFull() bool {
 	if x != nil {
 		return x.Full
+	}
+	return false
+}
+
+func (x *Cancel) GetCron() bool {
+	if x != nil {
+		return x.Cron
 	}
 	return false
 }
@@ -2509,6 +2679,479 @@ func (x *UpdateStep) GetTimeLimitAddS() int32 {
 	return 0
 }
 
+// Crontab: all that a user wants run again and again, in place of what there was. The entries are those of text, in its order.
+type Crontab struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Entries       []*JobSpec             `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"` // each with cron
+	Owner         *Author                `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`     // whose it is, where an administrator writes another's
+	Remove        bool                   `protobuf:"varint,4,opt,name=remove,proto3" json:"remove,omitempty"`  // there is none from here on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Crontab) Reset() {
+	file_events_events_proto_init()
+	*x = Crontab{}
+	mi := &file_events_events_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Crontab) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Crontab) ProtoMessage() {}
+
+func (x *Crontab) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Crontab.ProtoReflect.Descriptor instead.
+func (*Crontab) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Crontab) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Crontab) GetEntries() []*JobSpec {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *Crontab) GetOwner() *Author {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Crontab) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+// Cron: the minutes at which a job recurs, bit by bit, as crontab(5) has them, and the lines of the crontab that say so.
+type Cron struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Minutes       uint64                 `protobuf:"varint,1,opt,name=minutes,proto3" json:"minutes,omitempty"` // bit m: minute m
+	Hours         uint32                 `protobuf:"varint,2,opt,name=hours,proto3" json:"hours,omitempty"`
+	Days          uint32                 `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`                            // of the month, from bit 1
+	Months        uint32                 `protobuf:"varint,4,opt,name=months,proto3" json:"months,omitempty"`                        // from bit 1
+	Weekdays      uint32                 `protobuf:"varint,5,opt,name=weekdays,proto3" json:"weekdays,omitempty"`                    // bit 0: Sunday
+	Every         uint32                 `protobuf:"varint,6,opt,name=every,proto3" json:"every,omitempty"`                          // fields written as * alone: bit 0 minutes, 1 hours, 2 days, 3 months, 4 weekdays
+	Starred       uint32                 `protobuf:"varint,7,opt,name=starred,proto3" json:"starred,omitempty"`                      // fields that begin with *, with a step or without, likewise
+	FirstLine     uint32                 `protobuf:"varint,8,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"` // from 0: of its options, if it has any
+	LastLine      uint32                 `protobuf:"varint,9,opt,name=last_line,json=lastLine,proto3" json:"last_line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cron) Reset() {
+	file_events_events_proto_init()
+	*x = Cron{}
+	mi := &file_events_events_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cron) ProtoMessage() {}
+
+func (x *Cron) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cron.ProtoReflect.Descriptor instead.
+func (*Cron) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Cron) GetMinutes() uint64 {
+	if x != nil {
+		return x.Minutes
+	}
+	return 0
+}
+
+func (x *Cron) GetHours() uint32 {
+	if x != nil {
+		return x.Hours
+	}
+	return 0
+}
+
+func (x *Cron) GetDays() uint32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
+}
+
+func (x *Cron) GetMonths() uint32 {
+	if x != nil {
+		return x.Months
+	}
+	return 0
+}
+
+func (x *Cron) GetWeekdays() uint32 {
+	if x != nil {
+		return x.Weekdays
+	}
+	return 0
+}
+
+func (x *Cron) GetEvery() uint32 {
+	if x != nil {
+		return x.Every
+	}
+	return 0
+}
+
+func (x *Cron) GetStarred() uint32 {
+	if x != nil {
+		return x.Starred
+	}
+	return 0
+}
+
+func (x *Cron) GetFirstLine() uint32 {
+	if x != nil {
+		return x.FirstLine
+	}
+	return 0
+}
+
+func (x *Cron) GetLastLine() uint32 {
+	if x != nil {
+		return x.LastLine
+	}
+	return 0
+}
+
+// Zone: the site's local time: seconds east of UTC, and when that changes. Nothing is said of the time before from_us.
+type Zone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromUs        int64                  `protobuf:"varint,1,opt,name=from_us,json=fromUs,proto3" json:"from_us,omitempty"`
+	OffsetS       int32                  `protobuf:"zigzag32,2,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"`
+	Shifts        []*ZoneShift           `protobuf:"bytes,3,rep,name=shifts,proto3" json:"shifts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Zone) Reset() {
+	file_events_events_proto_init()
+	*x = Zone{}
+	mi := &file_events_events_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Zone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Zone) ProtoMessage() {}
+
+func (x *Zone) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Zone.ProtoReflect.Descriptor instead.
+func (*Zone) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Zone) GetFromUs() int64 {
+	if x != nil {
+		return x.FromUs
+	}
+	return 0
+}
+
+func (x *Zone) GetOffsetS() int32 {
+	if x != nil {
+		return x.OffsetS
+	}
+	return 0
+}
+
+func (x *Zone) GetShifts() []*ZoneShift {
+	if x != nil {
+		return x.Shifts
+	}
+	return nil
+}
+
+type ZoneShift struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	OffsetS       int32                  `protobuf:"zigzag32,2,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ZoneShift) Reset() {
+	file_events_events_proto_init()
+	*x = ZoneShift{}
+	mi := &file_events_events_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ZoneShift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ZoneShift) ProtoMessage() {}
+
+func (x *ZoneShift) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ZoneShift.ProtoReflect.Descriptor instead.
+func (*ZoneShift) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ZoneShift) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *ZoneShift) GetOffsetS() int32 {
+	if x != nil {
+		return x.OffsetS
+	}
+	return 0
+}
+
+// Trigger: a program that the controller runs, as its owner, when something happens to nodes, a job or the controllers.
+type Trigger struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // given by admission, as is the owner
+	Owner         *Owner                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Kinds         []TriggerKind          `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=stint.events.TriggerKind" json:"kinds,omitempty"` // any of these
+	Of            TriggerOf              `protobuf:"varint,4,opt,name=of,proto3,enum=stint.events.TriggerOf" json:"of,omitempty"`
+	Nodes         string                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist, or * for all; of jobs: empty
+	Job           uint32                 `protobuf:"varint,6,opt,name=job,proto3" json:"job,omitempty"`
+	OffsetS       int32                  `protobuf:"zigzag32,7,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"` // so long after it happened; before, if negative
+	Permanent     bool                   `protobuf:"varint,8,opt,name=permanent,proto3" json:"permanent,omitempty"`              // it stays when it was pulled
+	Program       string                 `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`                   // path, and arguments behind it, parted by blanks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trigger) Reset() {
+	file_events_events_proto_init()
+	*x = Trigger{}
+	mi := &file_events_events_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trigger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trigger) ProtoMessage() {}
+
+func (x *Trigger) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
+func (*Trigger) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Trigger) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Trigger) GetOwner() *Owner {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Trigger) GetKinds() []TriggerKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *Trigger) GetOf() TriggerOf {
+	if x != nil {
+		return x.Of
+	}
+	return TriggerOf_TRIGGER_NODE
+}
+
+func (x *Trigger) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
+func (x *Trigger) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Trigger) GetOffsetS() int32 {
+	if x != nil {
+		return x.OffsetS
+	}
+	return 0
+}
+
+func (x *Trigger) GetPermanent() bool {
+	if x != nil {
+		return x.Permanent
+	}
+	return false
+}
+
+func (x *Trigger) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+// ClearTriggers: those that meet all that is set.
+type ClearTriggers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	Uid           *uint32                `protobuf:"varint,3,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearTriggers) Reset() {
+	file_events_events_proto_init()
+	*x = ClearTriggers{}
+	mi := &file_events_events_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearTriggers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearTriggers) ProtoMessage() {}
+
+func (x *ClearTriggers) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearTriggers.ProtoReflect.Descriptor instead.
+func (*ClearTriggers) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ClearTriggers) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ClearTriggers) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *ClearTriggers) GetUid() uint32 {
+	if x != nil && x.Uid != nil {
+		return *x.Uid
+	}
+	return 0
+}
+
 // UpdateJob: only fields whose set_* or presence says so change.
 type UpdateJob struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -2573,7 +3216,7 @@ type UpdateJob struct {
 func (x *UpdateJob) Reset() {
 	file_events_events_proto_init()
 	*x = UpdateJob{}
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +3229,7 @@ func (*UpdateJob) ProtoMessage() {}
 
 func (x *UpdateJob) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[14]
+	mi := &file_events_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +3242,7 @@ func (x *UpdateJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJob.ProtoReflect.Descriptor instead.
 func (*UpdateJob) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{14}
+	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateJob) GetTargets() []*Target {
@@ -3003,7 +3646,7 @@ type UpdateNode struct {
 func (x *UpdateNode) Reset() {
 	file_events_events_proto_init()
 	*x = UpdateNode{}
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3659,7 @@ func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[15]
+	mi := &file_events_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3672,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{15}
+	return file_events_events_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateNode) GetNodes() string {
@@ -3146,7 +3789,7 @@ type UpdatePartition struct {
 func (x *UpdatePartition) Reset() {
 	file_events_events_proto_init()
 	*x = UpdatePartition{}
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3159,7 +3802,7 @@ func (*UpdatePartition) ProtoMessage() {}
 
 func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[16]
+	mi := &file_events_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3172,7 +3815,7 @@ func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePartition.ProtoReflect.Descriptor instead.
 func (*UpdatePartition) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{16}
+	return file_events_events_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdatePartition) GetAct() PartitionAct {
@@ -3228,7 +3871,7 @@ type Policy struct {
 func (x *Policy) Reset() {
 	file_events_events_proto_init()
 	*x = Policy{}
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3241,7 +3884,7 @@ func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[17]
+	mi := &file_events_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3254,7 +3897,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{17}
+	return file_events_events_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Policy) GetActs() []*PolicyAct {
@@ -3282,7 +3925,7 @@ type PolicyAct struct {
 func (x *PolicyAct) Reset() {
 	file_events_events_proto_init()
 	*x = PolicyAct{}
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3938,7 @@ func (*PolicyAct) ProtoMessage() {}
 
 func (x *PolicyAct) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[18]
+	mi := &file_events_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3951,7 @@ func (x *PolicyAct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyAct.ProtoReflect.Descriptor instead.
 func (*PolicyAct) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{18}
+	return file_events_events_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PolicyAct) GetDeed() PolicyDeed {
@@ -3398,7 +4041,7 @@ type PolicySettings struct {
 func (x *PolicySettings) Reset() {
 	file_events_events_proto_init()
 	*x = PolicySettings{}
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +4054,7 @@ func (*PolicySettings) ProtoMessage() {}
 
 func (x *PolicySettings) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[19]
+	mi := &file_events_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +4067,7 @@ func (x *PolicySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicySettings.ProtoReflect.Descriptor instead.
 func (*PolicySettings) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{19}
+	return file_events_events_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PolicySettings) GetLimits() []*LimitChange {
@@ -3539,7 +4182,7 @@ type ListChange struct {
 func (x *ListChange) Reset() {
 	file_events_events_proto_init()
 	*x = ListChange{}
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +4195,7 @@ func (*ListChange) ProtoMessage() {}
 
 func (x *ListChange) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[20]
+	mi := &file_events_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +4208,7 @@ func (x *ListChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChange.ProtoReflect.Descriptor instead.
 func (*ListChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{20}
+	return file_events_events_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListChange) GetReplace() bool {
@@ -3610,7 +4253,7 @@ type LimitChange struct {
 func (x *LimitChange) Reset() {
 	file_events_events_proto_init()
 	*x = LimitChange{}
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +4266,7 @@ func (*LimitChange) ProtoMessage() {}
 
 func (x *LimitChange) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[21]
+	mi := &file_events_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +4279,7 @@ func (x *LimitChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{21}
+	return file_events_events_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LimitChange) GetLimit() Limit {
@@ -3679,7 +4322,7 @@ type LimitValue struct {
 func (x *LimitValue) Reset() {
 	file_events_events_proto_init()
 	*x = LimitValue{}
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4335,7 @@ func (*LimitValue) ProtoMessage() {}
 
 func (x *LimitValue) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[22]
+	mi := &file_events_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4348,7 @@ func (x *LimitValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitValue.ProtoReflect.Descriptor instead.
 func (*LimitValue) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{22}
+	return file_events_events_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LimitValue) GetLimit() Limit {
@@ -3741,7 +4384,7 @@ type TresCount struct {
 func (x *TresCount) Reset() {
 	file_events_events_proto_init()
 	*x = TresCount{}
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +4397,7 @@ func (*TresCount) ProtoMessage() {}
 
 func (x *TresCount) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[23]
+	mi := &file_events_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +4410,7 @@ func (x *TresCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TresCount.ProtoReflect.Descriptor instead.
 func (*TresCount) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{23}
+	return file_events_events_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TresCount) GetTres() string {
@@ -3893,6 +4536,7 @@ type JobSpec struct {
 	Profile                 string                 `protobuf:"bytes,126,opt,name=profile,proto3" json:"profile,omitempty"`                                                   // kinds, as they are shown: Energy,Task
 	DefaultCpusPerGpu       bool                   `protobuf:"varint,127,opt,name=default_cpus_per_gpu,json=defaultCpusPerGpu,proto3" json:"default_cpus_per_gpu,omitempty"` // admission gave cpus_per_gpu, from the configuration
 	DefaultMemPerGpu        bool                   `protobuf:"varint,128,opt,name=default_mem_per_gpu,json=defaultMemPerGpu,proto3" json:"default_mem_per_gpu,omitempty"`    // likewise
+	Cron                    *Cron                  `protobuf:"bytes,140,opt,name=cron,proto3" json:"cron,omitempty"`                                                         // of a crontab: it goes back into the queue for its next time whenever it is over
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -3900,7 +4544,7 @@ type JobSpec struct {
 func (x *JobSpec) Reset() {
 	file_events_events_proto_init()
 	*x = JobSpec{}
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +4557,7 @@ func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[24]
+	mi := &file_events_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +4570,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{24}
+	return file_events_events_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobSpec) GetName() string {
@@ -4629,6 +5273,13 @@ func (x *JobSpec) GetDefaultMemPerGpu() bool {
 	return false
 }
 
+func (x *JobSpec) GetCron() *Cron {
+	if x != nil {
+		return x.Cron
+	}
+	return nil
+}
+
 // Gres: count of a generic resource, counted per node, per task, per socket or for the whole job.
 type Gres struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4643,7 +5294,7 @@ type Gres struct {
 func (x *Gres) Reset() {
 	file_events_events_proto_init()
 	*x = Gres{}
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4656,7 +5307,7 @@ func (*Gres) ProtoMessage() {}
 
 func (x *Gres) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[25]
+	mi := &file_events_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4669,7 +5320,7 @@ func (x *Gres) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gres.ProtoReflect.Descriptor instead.
 func (*Gres) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{25}
+	return file_events_events_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Gres) GetName() string {
@@ -4713,7 +5364,7 @@ type ArraySpec struct {
 func (x *ArraySpec) Reset() {
 	file_events_events_proto_init()
 	*x = ArraySpec{}
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4726,7 +5377,7 @@ func (*ArraySpec) ProtoMessage() {}
 
 func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[26]
+	mi := &file_events_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4739,7 +5390,7 @@ func (x *ArraySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{26}
+	return file_events_events_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ArraySpec) GetTasks() []uint64 {
@@ -4777,7 +5428,7 @@ type Dependency struct {
 func (x *Dependency) Reset() {
 	file_events_events_proto_init()
 	*x = Dependency{}
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +5441,7 @@ func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[27]
+	mi := &file_events_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +5454,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{27}
+	return file_events_events_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Dependency) GetKind() DependencyKind {
@@ -4854,7 +5505,7 @@ type WarnSignal struct {
 func (x *WarnSignal) Reset() {
 	file_events_events_proto_init()
 	*x = WarnSignal{}
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +5518,7 @@ func (*WarnSignal) ProtoMessage() {}
 
 func (x *WarnSignal) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[28]
+	mi := &file_events_events_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +5531,7 @@ func (x *WarnSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarnSignal.ProtoReflect.Descriptor instead.
 func (*WarnSignal) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{28}
+	return file_events_events_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WarnSignal) GetSignal() int32 {
@@ -4923,7 +5574,7 @@ type Rlimit struct {
 func (x *Rlimit) Reset() {
 	file_events_events_proto_init()
 	*x = Rlimit{}
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4936,7 +5587,7 @@ func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[29]
+	mi := &file_events_events_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4949,7 +5600,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{29}
+	return file_events_events_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Rlimit) GetResource() uint32 {
@@ -4987,7 +5638,7 @@ type SchedMessage struct {
 func (x *SchedMessage) Reset() {
 	file_events_events_proto_init()
 	*x = SchedMessage{}
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5000,7 +5651,7 @@ func (*SchedMessage) ProtoMessage() {}
 
 func (x *SchedMessage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[30]
+	mi := &file_events_events_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5013,7 +5664,7 @@ func (x *SchedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedMessage.ProtoReflect.Descriptor instead.
 func (*SchedMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{30}
+	return file_events_events_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SchedMessage) GetKind() isSchedMessage_Kind {
@@ -5074,7 +5725,7 @@ type Term struct {
 func (x *Term) Reset() {
 	file_events_events_proto_init()
 	*x = Term{}
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5087,7 +5738,7 @@ func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[31]
+	mi := &file_events_events_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5100,7 +5751,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{31}
+	return file_events_events_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Term) GetNonce() []byte {
@@ -5174,7 +5825,7 @@ type Cycle struct {
 func (x *Cycle) Reset() {
 	file_events_events_proto_init()
 	*x = Cycle{}
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5838,7 @@ func (*Cycle) ProtoMessage() {}
 
 func (x *Cycle) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[32]
+	mi := &file_events_events_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,7 +5851,7 @@ func (x *Cycle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cycle.ProtoReflect.Descriptor instead.
 func (*Cycle) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{32}
+	return file_events_events_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Cycle) GetTerm() []byte {
@@ -5280,11 +5931,12 @@ func (x *Cycle) GetFacts() []*Fact {
 	return nil
 }
 
-// Observed: what the leader saw that is not in the log (silence of nodes).
+// Observed: what the leader saw that is not in the log (silence of nodes, the time zone).
 type Observed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SilentNodes   []string               `protobuf:"bytes,1,rep,name=silent_nodes,json=silentNodes,proto3" json:"silent_nodes,omitempty"`
 	ReturnedNodes []string               `protobuf:"bytes,2,rep,name=returned_nodes,json=returnedNodes,proto3" json:"returned_nodes,omitempty"`
+	Zone          *Zone                  `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5292,7 +5944,7 @@ type Observed struct {
 func (x *Observed) Reset() {
 	file_events_events_proto_init()
 	*x = Observed{}
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5957,7 @@ func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[33]
+	mi := &file_events_events_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5970,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{33}
+	return file_events_events_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Observed) GetSilentNodes() []string {
@@ -5331,6 +5983,13 @@ func (x *Observed) GetSilentNodes() []string {
 func (x *Observed) GetReturnedNodes() []string {
 	if x != nil {
 		return x.ReturnedNodes
+	}
+	return nil
+}
+
+func (x *Observed) GetZone() *Zone {
+	if x != nil {
+		return x.Zone
 	}
 	return nil
 }
@@ -5361,6 +6020,11 @@ type Fact struct {
 	//	*Fact_ConfigSet
 	//	*Fact_PlacedTogether
 	//	*Fact_StepLimited
+	//	*Fact_CrontabSet
+	//	*Fact_ZoneSet
+	//	*Fact_TriggerSet
+	//	*Fact_TriggersCleared
+	//	*Fact_TriggerPulled
 	Kind          isFact_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5369,7 +6033,7 @@ type Fact struct {
 func (x *Fact) Reset() {
 	file_events_events_proto_init()
 	*x = Fact{}
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5382,7 +6046,7 @@ func (*Fact) ProtoMessage() {}
 
 func (x *Fact) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[34]
+	mi := &file_events_events_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5395,7 +6059,7 @@ func (x *Fact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{34}
+	return file_events_events_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Fact) GetKind() isFact_Kind {
@@ -5603,6 +6267,51 @@ func (x *Fact) GetStepLimited() *StepLimited {
 	return nil
 }
 
+func (x *Fact) GetCrontabSet() *CrontabSet {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_CrontabSet); ok {
+			return x.CrontabSet
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetZoneSet() *ZoneSet {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_ZoneSet); ok {
+			return x.ZoneSet
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetTriggerSet() *TriggerSet {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_TriggerSet); ok {
+			return x.TriggerSet
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetTriggersCleared() *TriggersCleared {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_TriggersCleared); ok {
+			return x.TriggersCleared
+		}
+	}
+	return nil
+}
+
+func (x *Fact) GetTriggerPulled() *TriggerPulled {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_TriggerPulled); ok {
+			return x.TriggerPulled
+		}
+	}
+	return nil
+}
+
 type isFact_Kind interface {
 	isFact_Kind()
 }
@@ -5695,6 +6404,26 @@ type Fact_StepLimited struct {
 	StepLimited *StepLimited `protobuf:"bytes,22,opt,name=step_limited,json=stepLimited,proto3,oneof"`
 }
 
+type Fact_CrontabSet struct {
+	CrontabSet *CrontabSet `protobuf:"bytes,40,opt,name=crontab_set,json=crontabSet,proto3,oneof"`
+}
+
+type Fact_ZoneSet struct {
+	ZoneSet *ZoneSet `protobuf:"bytes,41,opt,name=zone_set,json=zoneSet,proto3,oneof"`
+}
+
+type Fact_TriggerSet struct {
+	TriggerSet *TriggerSet `protobuf:"bytes,42,opt,name=trigger_set,json=triggerSet,proto3,oneof"`
+}
+
+type Fact_TriggersCleared struct {
+	TriggersCleared *TriggersCleared `protobuf:"bytes,43,opt,name=triggers_cleared,json=triggersCleared,proto3,oneof"`
+}
+
+type Fact_TriggerPulled struct {
+	TriggerPulled *TriggerPulled `protobuf:"bytes,44,opt,name=trigger_pulled,json=triggerPulled,proto3,oneof"`
+}
+
 func (*Fact_Admitted) isFact_Kind() {}
 
 func (*Fact_Judged) isFact_Kind() {}
@@ -5739,6 +6468,16 @@ func (*Fact_PlacedTogether) isFact_Kind() {}
 
 func (*Fact_StepLimited) isFact_Kind() {}
 
+func (*Fact_CrontabSet) isFact_Kind() {}
+
+func (*Fact_ZoneSet) isFact_Kind() {}
+
+func (*Fact_TriggerSet) isFact_Kind() {}
+
+func (*Fact_TriggersCleared) isFact_Kind() {}
+
+func (*Fact_TriggerPulled) isFact_Kind() {}
+
 type IntentRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -5750,7 +6489,7 @@ type IntentRef struct {
 func (x *IntentRef) Reset() {
 	file_events_events_proto_init()
 	*x = IntentRef{}
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5763,7 +6502,7 @@ func (*IntentRef) ProtoMessage() {}
 
 func (x *IntentRef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[35]
+	mi := &file_events_events_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5776,7 +6515,7 @@ func (x *IntentRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntentRef.ProtoReflect.Descriptor instead.
 func (*IntentRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{35}
+	return file_events_events_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *IntentRef) GetSeq() uint64 {
@@ -5810,7 +6549,7 @@ type Admitted struct {
 func (x *Admitted) Reset() {
 	file_events_events_proto_init()
 	*x = Admitted{}
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5823,7 +6562,7 @@ func (*Admitted) ProtoMessage() {}
 
 func (x *Admitted) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[36]
+	mi := &file_events_events_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5836,7 +6575,7 @@ func (x *Admitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admitted.ProtoReflect.Descriptor instead.
 func (*Admitted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{36}
+	return file_events_events_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Admitted) GetIntent() *IntentRef {
@@ -5902,7 +6641,7 @@ type Owner struct {
 func (x *Owner) Reset() {
 	file_events_events_proto_init()
 	*x = Owner{}
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5915,7 +6654,7 @@ func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[37]
+	mi := &file_events_events_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5928,7 +6667,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{37}
+	return file_events_events_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Owner) GetUid() uint32 {
@@ -5981,7 +6720,7 @@ type Judged struct {
 func (x *Judged) Reset() {
 	file_events_events_proto_init()
 	*x = Judged{}
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5994,7 +6733,7 @@ func (*Judged) ProtoMessage() {}
 
 func (x *Judged) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[38]
+	mi := &file_events_events_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6007,7 +6746,7 @@ func (x *Judged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Judged.ProtoReflect.Descriptor instead.
 func (*Judged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{38}
+	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Judged) GetIntent() *IntentRef {
@@ -6058,7 +6797,7 @@ type Verdict struct {
 func (x *Verdict) Reset() {
 	file_events_events_proto_init()
 	*x = Verdict{}
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6071,7 +6810,7 @@ func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[39]
+	mi := &file_events_events_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6084,7 +6823,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{39}
+	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Verdict) GetJob() uint32 {
@@ -6127,7 +6866,7 @@ type Allocation struct {
 func (x *Allocation) Reset() {
 	file_events_events_proto_init()
 	*x = Allocation{}
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6140,7 +6879,7 @@ func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[40]
+	mi := &file_events_events_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6153,7 +6892,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{40}
+	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Allocation) GetShares() []*NodeShare {
@@ -6186,7 +6925,7 @@ type NodeShare struct {
 func (x *NodeShare) Reset() {
 	file_events_events_proto_init()
 	*x = NodeShare{}
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6199,7 +6938,7 @@ func (*NodeShare) ProtoMessage() {}
 
 func (x *NodeShare) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[41]
+	mi := &file_events_events_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6212,7 +6951,7 @@ func (x *NodeShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeShare.ProtoReflect.Descriptor instead.
 func (*NodeShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{41}
+	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeShare) GetNodes() []string {
@@ -6276,7 +7015,7 @@ type GresShare struct {
 func (x *GresShare) Reset() {
 	file_events_events_proto_init()
 	*x = GresShare{}
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +7028,7 @@ func (*GresShare) ProtoMessage() {}
 
 func (x *GresShare) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[42]
+	mi := &file_events_events_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +7041,7 @@ func (x *GresShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresShare.ProtoReflect.Descriptor instead.
 func (*GresShare) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{42}
+	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GresShare) GetName() string {
@@ -6344,7 +7083,7 @@ type Placed struct {
 func (x *Placed) Reset() {
 	file_events_events_proto_init()
 	*x = Placed{}
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6357,7 +7096,7 @@ func (*Placed) ProtoMessage() {}
 
 func (x *Placed) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[43]
+	mi := &file_events_events_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6370,7 +7109,7 @@ func (x *Placed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{43}
+	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Placed) GetJob() uint32 {
@@ -6447,7 +7186,7 @@ type PlacedTogether struct {
 func (x *PlacedTogether) Reset() {
 	file_events_events_proto_init()
 	*x = PlacedTogether{}
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6460,7 +7199,7 @@ func (*PlacedTogether) ProtoMessage() {}
 
 func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[44]
+	mi := &file_events_events_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6473,7 +7212,7 @@ func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedTogether.ProtoReflect.Descriptor instead.
 func (*PlacedTogether) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{44}
+	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PlacedTogether) GetParts() []*Placed {
@@ -6503,7 +7242,7 @@ type Stopping struct {
 func (x *Stopping) Reset() {
 	file_events_events_proto_init()
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6516,7 +7255,7 @@ func (*Stopping) ProtoMessage() {}
 
 func (x *Stopping) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[45]
+	mi := &file_events_events_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6529,7 +7268,7 @@ func (x *Stopping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{45}
+	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Stopping) GetJob() uint32 {
@@ -6621,7 +7360,7 @@ type Ended struct {
 func (x *Ended) Reset() {
 	file_events_events_proto_init()
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6634,7 +7373,7 @@ func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[46]
+	mi := &file_events_events_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6647,7 +7386,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{46}
+	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -6730,7 +7469,7 @@ type Held struct {
 func (x *Held) Reset() {
 	file_events_events_proto_init()
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6743,7 +7482,7 @@ func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[47]
+	mi := &file_events_events_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6756,7 +7495,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{47}
+	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Held) GetJob() uint32 {
@@ -6822,7 +7561,7 @@ type Released struct {
 func (x *Released) Reset() {
 	file_events_events_proto_init()
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6835,7 +7574,7 @@ func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[48]
+	mi := &file_events_events_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6848,7 +7587,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{48}
+	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Released) GetJob() uint32 {
@@ -6899,7 +7638,7 @@ type Updated struct {
 func (x *Updated) Reset() {
 	file_events_events_proto_init()
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6912,7 +7651,7 @@ func (*Updated) ProtoMessage() {}
 
 func (x *Updated) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[49]
+	mi := &file_events_events_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6925,7 +7664,7 @@ func (x *Updated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{49}
+	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Updated) GetJob() uint32 {
@@ -6966,7 +7705,7 @@ type Requeued struct {
 func (x *Requeued) Reset() {
 	file_events_events_proto_init()
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6979,7 +7718,7 @@ func (*Requeued) ProtoMessage() {}
 
 func (x *Requeued) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[50]
+	mi := &file_events_events_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6992,7 +7731,7 @@ func (x *Requeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{50}
+	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Requeued) GetJob() uint32 {
@@ -7068,7 +7807,7 @@ type Signalled struct {
 func (x *Signalled) Reset() {
 	file_events_events_proto_init()
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7081,7 +7820,7 @@ func (*Signalled) ProtoMessage() {}
 
 func (x *Signalled) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[51]
+	mi := &file_events_events_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7094,7 +7833,7 @@ func (x *Signalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{51}
+	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Signalled) GetJob() uint32 {
@@ -7165,7 +7904,7 @@ type Suspended struct {
 func (x *Suspended) Reset() {
 	file_events_events_proto_init()
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7178,7 +7917,7 @@ func (*Suspended) ProtoMessage() {}
 
 func (x *Suspended) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[52]
+	mi := &file_events_events_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7191,7 +7930,7 @@ func (x *Suspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{52}
+	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Suspended) GetJob() uint32 {
@@ -7227,7 +7966,7 @@ type Resumed struct {
 func (x *Resumed) Reset() {
 	file_events_events_proto_init()
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7240,7 +7979,7 @@ func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[53]
+	mi := &file_events_events_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7253,7 +7992,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{53}
+	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Resumed) GetJob() uint32 {
@@ -7293,7 +8032,7 @@ type NodeChanged struct {
 func (x *NodeChanged) Reset() {
 	file_events_events_proto_init()
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7306,7 +8045,7 @@ func (*NodeChanged) ProtoMessage() {}
 
 func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[54]
+	mi := &file_events_events_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7319,7 +8058,7 @@ func (x *NodeChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{54}
+	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NodeChanged) GetNode() string {
@@ -7375,7 +8114,7 @@ type NodeLost struct {
 func (x *NodeLost) Reset() {
 	file_events_events_proto_init()
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7388,7 +8127,7 @@ func (*NodeLost) ProtoMessage() {}
 
 func (x *NodeLost) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[55]
+	mi := &file_events_events_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7401,7 +8140,7 @@ func (x *NodeLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{55}
+	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeLost) GetNode() string {
@@ -7428,7 +8167,7 @@ type NodeReturned struct {
 func (x *NodeReturned) Reset() {
 	file_events_events_proto_init()
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7441,7 +8180,7 @@ func (*NodeReturned) ProtoMessage() {}
 
 func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[56]
+	mi := &file_events_events_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7454,7 +8193,7 @@ func (x *NodeReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{56}
+	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NodeReturned) GetNode() string {
@@ -7475,7 +8214,7 @@ type Configured struct {
 func (x *Configured) Reset() {
 	file_events_events_proto_init()
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7488,7 +8227,7 @@ func (*Configured) ProtoMessage() {}
 
 func (x *Configured) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[57]
+	mi := &file_events_events_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7501,7 +8240,7 @@ func (x *Configured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{57}
+	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Configured) GetIntent() *IntentRef {
@@ -7532,7 +8271,7 @@ type Administered struct {
 func (x *Administered) Reset() {
 	file_events_events_proto_init()
 	*x = Administered{}
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7545,7 +8284,7 @@ func (*Administered) ProtoMessage() {}
 
 func (x *Administered) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[58]
+	mi := &file_events_events_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7558,7 +8297,7 @@ func (x *Administered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Administered.ProtoReflect.Descriptor instead.
 func (*Administered) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{58}
+	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Administered) GetIntent() *IntentRef {
@@ -7602,7 +8341,7 @@ type PartitionChanged struct {
 func (x *PartitionChanged) Reset() {
 	file_events_events_proto_init()
 	*x = PartitionChanged{}
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7615,7 +8354,7 @@ func (*PartitionChanged) ProtoMessage() {}
 
 func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[59]
+	mi := &file_events_events_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7628,7 +8367,7 @@ func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionChanged.ProtoReflect.Descriptor instead.
 func (*PartitionChanged) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{59}
+	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PartitionChanged) GetAct() PartitionAct {
@@ -7666,7 +8405,7 @@ type Notified struct {
 func (x *Notified) Reset() {
 	file_events_events_proto_init()
 	*x = Notified{}
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7679,7 +8418,7 @@ func (*Notified) ProtoMessage() {}
 
 func (x *Notified) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[60]
+	mi := &file_events_events_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7692,7 +8431,7 @@ func (x *Notified) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notified.ProtoReflect.Descriptor instead.
 func (*Notified) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{60}
+	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Notified) GetJob() uint32 {
@@ -7738,7 +8477,7 @@ type StepLimited struct {
 func (x *StepLimited) Reset() {
 	file_events_events_proto_init()
 	*x = StepLimited{}
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7751,7 +8490,7 @@ func (*StepLimited) ProtoMessage() {}
 
 func (x *StepLimited) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[61]
+	mi := &file_events_events_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7764,7 +8503,7 @@ func (x *StepLimited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepLimited.ProtoReflect.Descriptor instead.
 func (*StepLimited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{61}
+	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StepLimited) GetJob() uint32 {
@@ -7814,7 +8553,7 @@ type ConfigSet struct {
 func (x *ConfigSet) Reset() {
 	file_events_events_proto_init()
 	*x = ConfigSet{}
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7827,7 +8566,7 @@ func (*ConfigSet) ProtoMessage() {}
 
 func (x *ConfigSet) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[62]
+	mi := &file_events_events_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7840,7 +8579,7 @@ func (x *ConfigSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSet.ProtoReflect.Descriptor instead.
 func (*ConfigSet) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{62}
+	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ConfigSet) GetSettings() []*Setting {
@@ -7857,6 +8596,319 @@ func (x *ConfigSet) GetByUid() uint32 {
 	return 0
 }
 
+// CrontabSet: these jobs, admitted before, are those of a user's crontab, and no others recur any more.
+type CrontabSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Uid           uint32                 `protobuf:"varint,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Jobs          []uint32               `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
+	Removed       bool                   `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CrontabSet) Reset() {
+	file_events_events_proto_init()
+	*x = CrontabSet{}
+	mi := &file_events_events_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CrontabSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CrontabSet) ProtoMessage() {}
+
+func (x *CrontabSet) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CrontabSet.ProtoReflect.Descriptor instead.
+func (*CrontabSet) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *CrontabSet) GetIntent() *IntentRef {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *CrontabSet) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
+func (x *CrontabSet) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *CrontabSet) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *CrontabSet) GetJobs() []uint32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *CrontabSet) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
+func (x *CrontabSet) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
+// ZoneSet: the site's local time, as far as it is known.
+type ZoneSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Zone          *Zone                  `protobuf:"bytes,1,opt,name=zone,proto3" json:"zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ZoneSet) Reset() {
+	file_events_events_proto_init()
+	*x = ZoneSet{}
+	mi := &file_events_events_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ZoneSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ZoneSet) ProtoMessage() {}
+
+func (x *ZoneSet) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ZoneSet.ProtoReflect.Descriptor instead.
+func (*ZoneSet) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ZoneSet) GetZone() *Zone {
+	if x != nil {
+		return x.Zone
+	}
+	return nil
+}
+
+type TriggerSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Trigger       *Trigger               `protobuf:"bytes,2,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerSet) Reset() {
+	file_events_events_proto_init()
+	*x = TriggerSet{}
+	mi := &file_events_events_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerSet) ProtoMessage() {}
+
+func (x *TriggerSet) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggerSet.ProtoReflect.Descriptor instead.
+func (*TriggerSet) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *TriggerSet) GetIntent() *IntentRef {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *TriggerSet) GetTrigger() *Trigger {
+	if x != nil {
+		return x.Trigger
+	}
+	return nil
+}
+
+type TriggersCleared struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Ids           []uint32               `protobuf:"varint,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggersCleared) Reset() {
+	file_events_events_proto_init()
+	*x = TriggersCleared{}
+	mi := &file_events_events_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggersCleared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggersCleared) ProtoMessage() {}
+
+func (x *TriggersCleared) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggersCleared.ProtoReflect.Descriptor instead.
+func (*TriggersCleared) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *TriggersCleared) GetIntent() *IntentRef {
+	if x != nil {
+		return x.Intent
+	}
+	return nil
+}
+
+func (x *TriggersCleared) GetIds() []uint32 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *TriggersCleared) GetByUid() uint32 {
+	if x != nil {
+		return x.ByUid
+	}
+	return 0
+}
+
+// TriggerPulled: the program of a trigger is run, now and this once, with the argument that says what it is about.
+type TriggerPulled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Argument      string                 `protobuf:"bytes,2,opt,name=argument,proto3" json:"argument,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerPulled) Reset() {
+	file_events_events_proto_init()
+	*x = TriggerPulled{}
+	mi := &file_events_events_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerPulled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerPulled) ProtoMessage() {}
+
+func (x *TriggerPulled) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggerPulled.ProtoReflect.Descriptor instead.
+func (*TriggerPulled) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *TriggerPulled) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *TriggerPulled) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
 type NodeMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Boot          string                 `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"`         // boot id of the machine (virtual nodes: of the machine, plus the node's own)
@@ -7871,7 +8923,7 @@ type NodeMessage struct {
 func (x *NodeMessage) Reset() {
 	file_events_events_proto_init()
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7884,7 +8936,7 @@ func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[63]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7897,7 +8949,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{63}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -7951,7 +9003,7 @@ type NodeFact struct {
 func (x *NodeFact) Reset() {
 	file_events_events_proto_init()
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7964,7 +9016,7 @@ func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[64]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7977,7 +9029,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{64}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -8064,7 +9116,7 @@ type NodeUp struct {
 func (x *NodeUp) Reset() {
 	file_events_events_proto_init()
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8077,7 +9129,7 @@ func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[65]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8090,7 +9142,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{65}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -8133,7 +9185,7 @@ type RunRef struct {
 func (x *RunRef) Reset() {
 	file_events_events_proto_init()
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8146,7 +9198,7 @@ func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[66]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8159,7 +9211,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{66}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -8207,7 +9259,7 @@ type Inventory struct {
 func (x *Inventory) Reset() {
 	file_events_events_proto_init()
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8220,7 +9272,7 @@ func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[67]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8233,7 +9285,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{67}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -8355,7 +9407,7 @@ type Beat struct {
 func (x *Beat) Reset() {
 	file_events_events_proto_init()
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8368,7 +9420,7 @@ func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[68]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8381,7 +9433,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{68}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -8428,7 +9480,7 @@ type Device struct {
 func (x *Device) Reset() {
 	file_events_events_proto_init()
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8441,7 +9493,7 @@ func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[69]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8454,7 +9506,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{69}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Device) GetName() string {
@@ -8523,7 +9575,7 @@ type StepStarted struct {
 func (x *StepStarted) Reset() {
 	file_events_events_proto_init()
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8536,7 +9588,7 @@ func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[70]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8549,7 +9601,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{70}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -8612,7 +9664,7 @@ type StepPart struct {
 func (x *StepPart) Reset() {
 	file_events_events_proto_init()
 	*x = StepPart{}
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8625,7 +9677,7 @@ func (*StepPart) ProtoMessage() {}
 
 func (x *StepPart) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[71]
+	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8638,7 +9690,7 @@ func (x *StepPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
 func (*StepPart) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StepPart) GetName() string {
@@ -8768,7 +9820,7 @@ type StepExited struct {
 func (x *StepExited) Reset() {
 	file_events_events_proto_init()
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8781,7 +9833,7 @@ func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8794,7 +9846,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -8912,7 +9964,7 @@ type Usage struct {
 func (x *Usage) Reset() {
 	file_events_events_proto_init()
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8925,7 +9977,7 @@ func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8938,7 +9990,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -9060,7 +10112,7 @@ type TaskPeaks struct {
 func (x *TaskPeaks) Reset() {
 	file_events_events_proto_init()
 	*x = TaskPeaks{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9073,7 +10125,7 @@ func (*TaskPeaks) ProtoMessage() {}
 
 func (x *TaskPeaks) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9086,7 +10138,7 @@ func (x *TaskPeaks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeaks.ProtoReflect.Descriptor instead.
 func (*TaskPeaks) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *TaskPeaks) GetRssTask() uint32 {
@@ -9178,7 +10230,7 @@ type DeviceAiling struct {
 func (x *DeviceAiling) Reset() {
 	file_events_events_proto_init()
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9191,7 +10243,7 @@ func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9204,7 +10256,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -9240,7 +10292,7 @@ type ShareMessage struct {
 func (x *ShareMessage) Reset() {
 	file_events_events_proto_init()
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9253,7 +10305,7 @@ func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9266,7 +10318,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -9302,7 +10354,7 @@ type ShareFactor struct {
 func (x *ShareFactor) Reset() {
 	file_events_events_proto_init()
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9315,7 +10367,7 @@ func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9328,7 +10380,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -9364,7 +10416,7 @@ type UsageSample struct {
 func (x *UsageSample) Reset() {
 	file_events_events_proto_init()
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9377,7 +10429,7 @@ func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9390,7 +10442,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -9428,7 +10480,7 @@ type StepUsage struct {
 func (x *StepUsage) Reset() {
 	file_events_events_proto_init()
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9441,7 +10493,7 @@ func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9454,7 +10506,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -9543,7 +10595,9 @@ type Config struct {
 	MailDomain           string                 `protobuf:"bytes,61,opt,name=mail_domain,json=mailDomain,proto3" json:"mail_domain,omitempty"` // of addresses that name none
 	DefCpusPerGpu        uint32                 `protobuf:"varint,62,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
 	DefMemPerGpuMib      uint64                 `protobuf:"varint,63,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
-	OneTaskPerCore       bool                   `protobuf:"varint,64,opt,name=one_task_per_core,json=oneTaskPerCore,proto3" json:"one_task_per_core,omitempty"` // CR_ONE_TASK_PER_CORE
+	OneTaskPerCore       bool                   `protobuf:"varint,64,opt,name=one_task_per_core,json=oneTaskPerCore,proto3" json:"one_task_per_core,omitempty"`            // CR_ONE_TASK_PER_CORE
+	Crontabs             bool                   `protobuf:"varint,160,opt,name=crontabs,proto3" json:"crontabs,omitempty"`                                                 // ScronParameters=enable
+	CronCancelExplicit   bool                   `protobuf:"varint,161,opt,name=cron_cancel_explicit,json=cronCancelExplicit,proto3" json:"cron_cancel_explicit,omitempty"` // ScronParameters=explicit_scancel
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -9551,7 +10605,7 @@ type Config struct {
 func (x *Config) Reset() {
 	file_events_events_proto_init()
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9564,7 +10618,7 @@ func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9577,7 +10631,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Config) GetCluster() string {
@@ -9930,6 +10984,20 @@ func (x *Config) GetOneTaskPerCore() bool {
 	return false
 }
 
+func (x *Config) GetCrontabs() bool {
+	if x != nil {
+		return x.Crontabs
+	}
+	return false
+}
+
+func (x *Config) GetCronCancelExplicit() bool {
+	if x != nil {
+		return x.CronCancelExplicit
+	}
+	return false
+}
+
 type LicenseDef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -9941,7 +11009,7 @@ type LicenseDef struct {
 func (x *LicenseDef) Reset() {
 	file_events_events_proto_init()
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9954,7 +11022,7 @@ func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9967,7 +11035,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{81}
+	return file_events_events_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -9995,7 +11063,7 @@ type Setting struct {
 func (x *Setting) Reset() {
 	file_events_events_proto_init()
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10008,7 +11076,7 @@ func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10021,7 +11089,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{82}
+	return file_events_events_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Setting) GetKey() string {
@@ -10056,7 +11124,7 @@ type CgroupConf struct {
 func (x *CgroupConf) Reset() {
 	file_events_events_proto_init()
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10069,7 +11137,7 @@ func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10082,7 +11150,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{83}
+	return file_events_events_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -10177,7 +11245,7 @@ type NodeDef struct {
 func (x *NodeDef) Reset() {
 	file_events_events_proto_init()
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[84]
+	mi := &file_events_events_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10190,7 +11258,7 @@ func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[84]
+	mi := &file_events_events_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10203,7 +11271,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{84}
+	return file_events_events_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -10361,7 +11429,7 @@ type GresDef struct {
 func (x *GresDef) Reset() {
 	file_events_events_proto_init()
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[85]
+	mi := &file_events_events_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10374,7 +11442,7 @@ func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[85]
+	mi := &file_events_events_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10387,7 +11455,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{85}
+	return file_events_events_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *GresDef) GetName() string {
@@ -10475,7 +11543,7 @@ type PartitionDef struct {
 func (x *PartitionDef) Reset() {
 	file_events_events_proto_init()
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[86]
+	mi := &file_events_events_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10488,7 +11556,7 @@ func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[86]
+	mi := &file_events_events_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10501,7 +11569,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{86}
+	return file_events_events_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -10792,14 +11860,15 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06states\x18\x06 \x03(\x0e2\x16.stint.events.JobStateR\x06states\x12\x14\n" +
 	"\x05nodes\x18\a \x01(\tR\x05nodes\x12 \n" +
 	"\vreservation\x18\b \x01(\tR\vreservation\x12\x14\n" +
-	"\x05wckey\x18\t \x01(\tR\x05wckey\"\xb1\x01\n" +
+	"\x05wckey\x18\t \x01(\tR\x05wckey\"\xc5\x01\n" +
 	"\x06Cancel\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12,\n" +
 	"\x06filter\x18\x02 \x01(\v2\x14.stint.events.FilterR\x06filter\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x1d\n" +
 	"\n" +
 	"batch_only\x18\x04 \x01(\bR\tbatchOnly\x12\x12\n" +
-	"\x04full\x18\x05 \x01(\bR\x04full\"N\n" +
+	"\x04full\x18\x05 \x01(\bR\x04full\x12\x12\n" +
+	"\x04cron\x18\x14 \x01(\bR\x04cron\"N\n" +
 	"\x06Select\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x14\n" +
 	"\x05admin\x18\x02 \x01(\bR\x05admin\"\x87\x01\n" +
@@ -10827,7 +11896,45 @@ const file_events_events_proto_rawDesc = "" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
 	"timeLimitS\x12'\n" +
-	"\x10time_limit_add_s\x18\x03 \x01(\x05R\rtimeLimitAddS\"\xcc\x14\n" +
+	"\x10time_limit_add_s\x18\x03 \x01(\x05R\rtimeLimitAddS\"\x92\x01\n" +
+	"\aCrontab\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12/\n" +
+	"\aentries\x18\x02 \x03(\v2\x15.stint.events.JobSpecR\aentries\x12*\n" +
+	"\x05owner\x18\x03 \x01(\v2\x14.stint.events.AuthorR\x05owner\x12\x16\n" +
+	"\x06remove\x18\x04 \x01(\bR\x06remove\"\xea\x01\n" +
+	"\x04Cron\x12\x18\n" +
+	"\aminutes\x18\x01 \x01(\x04R\aminutes\x12\x14\n" +
+	"\x05hours\x18\x02 \x01(\rR\x05hours\x12\x12\n" +
+	"\x04days\x18\x03 \x01(\rR\x04days\x12\x16\n" +
+	"\x06months\x18\x04 \x01(\rR\x06months\x12\x1a\n" +
+	"\bweekdays\x18\x05 \x01(\rR\bweekdays\x12\x14\n" +
+	"\x05every\x18\x06 \x01(\rR\x05every\x12\x18\n" +
+	"\astarred\x18\a \x01(\rR\astarred\x12\x1d\n" +
+	"\n" +
+	"first_line\x18\b \x01(\rR\tfirstLine\x12\x1b\n" +
+	"\tlast_line\x18\t \x01(\rR\blastLine\"k\n" +
+	"\x04Zone\x12\x17\n" +
+	"\afrom_us\x18\x01 \x01(\x03R\x06fromUs\x12\x19\n" +
+	"\boffset_s\x18\x02 \x01(\x11R\aoffsetS\x12/\n" +
+	"\x06shifts\x18\x03 \x03(\v2\x17.stint.events.ZoneShiftR\x06shifts\";\n" +
+	"\tZoneShift\x12\x13\n" +
+	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x19\n" +
+	"\boffset_s\x18\x02 \x01(\x11R\aoffsetS\"\x99\x02\n" +
+	"\aTrigger\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
+	"\x05owner\x18\x02 \x01(\v2\x13.stint.events.OwnerR\x05owner\x12/\n" +
+	"\x05kinds\x18\x03 \x03(\x0e2\x19.stint.events.TriggerKindR\x05kinds\x12'\n" +
+	"\x02of\x18\x04 \x01(\x0e2\x17.stint.events.TriggerOfR\x02of\x12\x14\n" +
+	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x10\n" +
+	"\x03job\x18\x06 \x01(\rR\x03job\x12\x19\n" +
+	"\boffset_s\x18\a \x01(\x11R\aoffsetS\x12\x1c\n" +
+	"\tpermanent\x18\b \x01(\bR\tpermanent\x12\x18\n" +
+	"\aprogram\x18\t \x01(\tR\aprogram\"P\n" +
+	"\rClearTriggers\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\rR\x03job\x12\x15\n" +
+	"\x03uid\x18\x03 \x01(\rH\x00R\x03uid\x88\x01\x01B\x06\n" +
+	"\x04_uid\"\xcc\x14\n" +
 	"\tUpdateJob\x12.\n" +
 	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12%\n" +
 	"\ftime_limit_s\x18\x02 \x01(\rH\x00R\n" +
@@ -11051,7 +12158,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tTresCount\x12\x12\n" +
 	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xbc\x1a\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xe5\x1a\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -11173,7 +12280,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\fsegment_size\x18} \x01(\rR\vsegmentSize\x12\x18\n" +
 	"\aprofile\x18~ \x01(\tR\aprofile\x12/\n" +
 	"\x14default_cpus_per_gpu\x18\x7f \x01(\bR\x11defaultCpusPerGpu\x12.\n" +
-	"\x13default_mem_per_gpu\x18\x80\x01 \x01(\bR\x10defaultMemPerGpu\"o\n" +
+	"\x13default_mem_per_gpu\x18\x80\x01 \x01(\bR\x10defaultMemPerGpu\x12'\n" +
+	"\x04cron\x18\x8c\x01 \x01(\v2\x12.stint.events.CronR\x04cron\"o\n" +
 	"\x04Gres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -11229,10 +12337,12 @@ const file_events_events_proto_rawDesc = "" +
 	"\adecider\x18\t \x01(\rR\adecider\x122\n" +
 	"\bobserved\x18\n" +
 	" \x01(\v2\x16.stint.events.ObservedR\bobserved\x12(\n" +
-	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"T\n" +
+	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"|\n" +
 	"\bObserved\x12!\n" +
 	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
-	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\"\xf5\t\n" +
+	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\x12&\n" +
+	"\x04zone\x18\n" +
+	" \x01(\v2\x12.stint.events.ZoneR\x04zone\"\xb5\f\n" +
 	"\x04Fact\x124\n" +
 	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
 	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
@@ -11259,7 +12369,14 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"config_set\x18\x13 \x01(\v2\x17.stint.events.ConfigSetH\x00R\tconfigSet\x12G\n" +
 	"\x0fplaced_together\x18\x15 \x01(\v2\x1c.stint.events.PlacedTogetherH\x00R\x0eplacedTogether\x12>\n" +
-	"\fstep_limited\x18\x16 \x01(\v2\x19.stint.events.StepLimitedH\x00R\vstepLimitedB\x06\n" +
+	"\fstep_limited\x18\x16 \x01(\v2\x19.stint.events.StepLimitedH\x00R\vstepLimited\x12;\n" +
+	"\vcrontab_set\x18( \x01(\v2\x18.stint.events.CrontabSetH\x00R\n" +
+	"crontabSet\x122\n" +
+	"\bzone_set\x18) \x01(\v2\x15.stint.events.ZoneSetH\x00R\azoneSet\x12;\n" +
+	"\vtrigger_set\x18* \x01(\v2\x18.stint.events.TriggerSetH\x00R\n" +
+	"triggerSet\x12J\n" +
+	"\x10triggers_cleared\x18+ \x01(\v2\x1d.stint.events.TriggersClearedH\x00R\x0ftriggersCleared\x12D\n" +
+	"\x0etrigger_pulled\x18, \x01(\v2\x1b.stint.events.TriggerPulledH\x00R\rtriggerPulledB\x06\n" +
 	"\x04kind\"3\n" +
 	"\tIntentRef\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
@@ -11432,7 +12549,29 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06by_uid\x18\x05 \x01(\rR\x05byUid\"U\n" +
 	"\tConfigSet\x121\n" +
 	"\bsettings\x18\x01 \x03(\v2\x15.stint.events.SettingR\bsettings\x12\x15\n" +
-	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\"\x90\x01\n" +
+	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\"\xbc\x01\n" +
+	"\n" +
+	"CrontabSet\x12/\n" +
+	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
+	"\x04jobs\x18\x05 \x03(\rR\x04jobs\x12\x18\n" +
+	"\aremoved\x18\x06 \x01(\bR\aremoved\x12\x15\n" +
+	"\x06by_uid\x18\a \x01(\rR\x05byUid\"1\n" +
+	"\aZoneSet\x12&\n" +
+	"\x04zone\x18\x01 \x01(\v2\x12.stint.events.ZoneR\x04zone\"n\n" +
+	"\n" +
+	"TriggerSet\x12/\n" +
+	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12/\n" +
+	"\atrigger\x18\x02 \x01(\v2\x15.stint.events.TriggerR\atrigger\"k\n" +
+	"\x0fTriggersCleared\x12/\n" +
+	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\rR\x03ids\x12\x15\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\";\n" +
+	"\rTriggerPulled\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1a\n" +
+	"\bargument\x18\x02 \x01(\tR\bargument\"\x90\x01\n" +
 	"\vNodeMessage\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x1a\n" +
 	"\bexecutor\x18\x02 \x01(\fR\bexecutor\x12\f\n" +
@@ -11592,7 +12731,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xd6\x0f\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xa6\x10\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -11655,7 +12794,9 @@ const file_events_events_proto_rawDesc = "" +
 	"mailDomain\x12'\n" +
 	"\x10def_cpus_per_gpu\x18> \x01(\rR\rdefCpusPerGpu\x12,\n" +
 	"\x13def_mem_per_gpu_mib\x18? \x01(\x04R\x0fdefMemPerGpuMib\x12)\n" +
-	"\x11one_task_per_core\x18@ \x01(\bR\x0eoneTaskPerCore\"6\n" +
+	"\x11one_task_per_core\x18@ \x01(\bR\x0eoneTaskPerCore\x12\x1b\n" +
+	"\bcrontabs\x18\xa0\x01 \x01(\bR\bcrontabs\x121\n" +
+	"\x14cron_cancel_explicit\x18\xa1\x01 \x01(\bR\x12cronCancelExplicit\"6\n" +
 	"\n" +
 	"LicenseDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -11744,7 +12885,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
 	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit\x12'\n" +
 	"\x10def_cpus_per_gpu\x18! \x01(\rR\rdefCpusPerGpu\x12,\n" +
-	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib*\x87\x02\n" +
+	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib*\xb9\x02\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +
@@ -11771,7 +12912,32 @@ const file_events_events_proto_rawDesc = "" +
 	"\n" +
 	"SET_CONFIG\x10\x0e\x12\f\n" +
 	"\bCOMPLETE\x10\x10\x12\x0f\n" +
-	"\vUPDATE_STEP\x10\x11*P\n" +
+	"\vUPDATE_STEP\x10\x11\x12\v\n" +
+	"\aCRONTAB\x10\x1e\x12\x0f\n" +
+	"\vSET_TRIGGER\x10\x1f\x12\x12\n" +
+	"\x0eCLEAR_TRIGGERS\x10 *F\n" +
+	"\tTriggerOf\x12\x10\n" +
+	"\fTRIGGER_NODE\x10\x00\x12\x0f\n" +
+	"\vTRIGGER_JOB\x10\x01\x12\x16\n" +
+	"\x12TRIGGER_CONTROLLER\x10\x02*\xda\x02\n" +
+	"\vTriggerKind\x12\x13\n" +
+	"\x0fTRIGGER_NOTHING\x10\x00\x12\x0e\n" +
+	"\n" +
+	"TRIGGER_UP\x10\x01\x12\x10\n" +
+	"\fTRIGGER_DOWN\x10\x02\x12\x10\n" +
+	"\fTRIGGER_FAIL\x10\x03\x12\x10\n" +
+	"\fTRIGGER_TIME\x10\x04\x12\x10\n" +
+	"\fTRIGGER_FINI\x10\x05\x12\x14\n" +
+	"\x10TRIGGER_RECONFIG\x10\x06\x12\x10\n" +
+	"\fTRIGGER_IDLE\x10\a\x12\x13\n" +
+	"\x0fTRIGGER_DRAINED\x10\b\x12\x14\n" +
+	"\x10TRIGGER_DRAINING\x10\t\x12\x12\n" +
+	"\x0eTRIGGER_RESUME\x10\n" +
+	"\x12\x1d\n" +
+	"\x19TRIGGER_CONTROLLER_FAILED\x10\v\x12\x1e\n" +
+	"\x1aTRIGGER_CONTROLLER_RESUMED\x10\f\x12\x1b\n" +
+	"\x17TRIGGER_CONTROL_RESUMED\x10\r\x12\x1b\n" +
+	"\x17TRIGGER_CONTROL_ASSUMED\x10\x0e*P\n" +
 	"\fPartitionAct\x12\x14\n" +
 	"\x10PARTITION_CREATE\x10\x00\x12\x14\n" +
 	"\x10PARTITION_CHANGE\x10\x01\x12\x14\n" +
@@ -11883,7 +13049,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\bNOT_HELD\x10\x00\x12\r\n" +
 	"\tHELD_USER\x10\x01\x12\x0e\n" +
 	"\n" +
-	"HELD_ADMIN\x10\x02*\x93\x06\n" +
+	"HELD_ADMIN\x10\x02*\xef\x06\n" +
 	"\x04Code\x12\x06\n" +
 	"\x02OK\x10\x00\x12\r\n" +
 	"\tMALFORMED\x10\x01\x12\x15\n" +
@@ -11927,7 +13093,13 @@ const file_events_events_proto_rawDesc = "" +
 	"\x10PARTITION_EXISTS\x10$\x12\x15\n" +
 	"\x11NOT_WHOLE_HET_JOB\x10%\x12\x16\n" +
 	"\x12NOT_HET_JOB_LEADER\x10&\x12\x10\n" +
-	"\fUNKNOWN_STEP\x10F*\xa1\x01\n" +
+	"\fUNKNOWN_STEP\x10F\x12\x0f\n" +
+	"\vCRON_CANCEL\x10<\x12\x0f\n" +
+	"\vCRON_CHANGE\x10=\x12\x11\n" +
+	"\rCRON_DISABLED\x10>\x12\x15\n" +
+	"\x11DUPLICATE_TRIGGER\x10?\x12\x0e\n" +
+	"\n" +
+	"NO_TRIGGER\x10@*\xa1\x01\n" +
 	"\tStopCause\x12\x10\n" +
 	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
 	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +
@@ -12037,247 +13209,278 @@ func file_events_events_proto_rawDescGZIP() []byte {
 	return file_events_events_proto_rawDescData
 }
 
-var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 21)
+var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
-	(PartitionAct)(0),        // 1: stint.events.PartitionAct
-	(NodeOrder)(0),           // 2: stint.events.NodeOrder
-	(PolicyDeed)(0),          // 3: stint.events.PolicyDeed
-	(PolicyKind)(0),          // 4: stint.events.PolicyKind
-	(AdminLevel)(0),          // 5: stint.events.AdminLevel
-	(Limit)(0),               // 6: stint.events.Limit
-	(Choice)(0),              // 7: stint.events.Choice
-	(Exclusive)(0),           // 8: stint.events.Exclusive
-	(Scope)(0),               // 9: stint.events.Scope
-	(DependencyKind)(0),      // 10: stint.events.DependencyKind
-	(HoldKind)(0),            // 11: stint.events.HoldKind
-	(Code)(0),                // 12: stint.events.Code
-	(StopCause)(0),           // 13: stint.events.StopCause
-	(JobState)(0),            // 14: stint.events.JobState
-	(Reason)(0),              // 15: stint.events.Reason
-	(EndCause)(0),            // 16: stint.events.EndCause
-	(Private)(0),             // 17: stint.events.Private
-	(PartitionState)(0),      // 18: stint.events.PartitionState
-	(*IntentBatch)(nil),      // 19: stint.events.IntentBatch
-	(*Intent)(nil),           // 20: stint.events.Intent
-	(*Author)(nil),           // 21: stint.events.Author
-	(*BlobRef)(nil),          // 22: stint.events.BlobRef
-	(*Submit)(nil),           // 23: stint.events.Submit
-	(*Target)(nil),           // 24: stint.events.Target
-	(*Filter)(nil),           // 25: stint.events.Filter
-	(*Cancel)(nil),           // 26: stint.events.Cancel
-	(*Select)(nil),           // 27: stint.events.Select
-	(*Requeue)(nil),          // 28: stint.events.Requeue
-	(*Notify)(nil),           // 29: stint.events.Notify
-	(*SetConfig)(nil),        // 30: stint.events.SetConfig
-	(*Complete)(nil),         // 31: stint.events.Complete
-	(*UpdateStep)(nil),       // 32: stint.events.UpdateStep
-	(*UpdateJob)(nil),        // 33: stint.events.UpdateJob
-	(*UpdateNode)(nil),       // 34: stint.events.UpdateNode
-	(*UpdatePartition)(nil),  // 35: stint.events.UpdatePartition
-	(*Policy)(nil),           // 36: stint.events.Policy
-	(*PolicyAct)(nil),        // 37: stint.events.PolicyAct
-	(*PolicySettings)(nil),   // 38: stint.events.PolicySettings
-	(*ListChange)(nil),       // 39: stint.events.ListChange
-	(*LimitChange)(nil),      // 40: stint.events.LimitChange
-	(*LimitValue)(nil),       // 41: stint.events.LimitValue
-	(*TresCount)(nil),        // 42: stint.events.TresCount
-	(*JobSpec)(nil),          // 43: stint.events.JobSpec
-	(*Gres)(nil),             // 44: stint.events.Gres
-	(*ArraySpec)(nil),        // 45: stint.events.ArraySpec
-	(*Dependency)(nil),       // 46: stint.events.Dependency
-	(*WarnSignal)(nil),       // 47: stint.events.WarnSignal
-	(*Rlimit)(nil),           // 48: stint.events.Rlimit
-	(*SchedMessage)(nil),     // 49: stint.events.SchedMessage
-	(*Term)(nil),             // 50: stint.events.Term
-	(*Cycle)(nil),            // 51: stint.events.Cycle
-	(*Observed)(nil),         // 52: stint.events.Observed
-	(*Fact)(nil),             // 53: stint.events.Fact
-	(*IntentRef)(nil),        // 54: stint.events.IntentRef
-	(*Admitted)(nil),         // 55: stint.events.Admitted
-	(*Owner)(nil),            // 56: stint.events.Owner
-	(*Judged)(nil),           // 57: stint.events.Judged
-	(*Verdict)(nil),          // 58: stint.events.Verdict
-	(*Allocation)(nil),       // 59: stint.events.Allocation
-	(*NodeShare)(nil),        // 60: stint.events.NodeShare
-	(*GresShare)(nil),        // 61: stint.events.GresShare
-	(*Placed)(nil),           // 62: stint.events.Placed
-	(*PlacedTogether)(nil),   // 63: stint.events.PlacedTogether
-	(*Stopping)(nil),         // 64: stint.events.Stopping
-	(*Ended)(nil),            // 65: stint.events.Ended
-	(*Held)(nil),             // 66: stint.events.Held
-	(*Released)(nil),         // 67: stint.events.Released
-	(*Updated)(nil),          // 68: stint.events.Updated
-	(*Requeued)(nil),         // 69: stint.events.Requeued
-	(*Signalled)(nil),        // 70: stint.events.Signalled
-	(*Suspended)(nil),        // 71: stint.events.Suspended
-	(*Resumed)(nil),          // 72: stint.events.Resumed
-	(*NodeChanged)(nil),      // 73: stint.events.NodeChanged
-	(*NodeLost)(nil),         // 74: stint.events.NodeLost
-	(*NodeReturned)(nil),     // 75: stint.events.NodeReturned
-	(*Configured)(nil),       // 76: stint.events.Configured
-	(*Administered)(nil),     // 77: stint.events.Administered
-	(*PartitionChanged)(nil), // 78: stint.events.PartitionChanged
-	(*Notified)(nil),         // 79: stint.events.Notified
-	(*StepLimited)(nil),      // 80: stint.events.StepLimited
-	(*ConfigSet)(nil),        // 81: stint.events.ConfigSet
-	(*NodeMessage)(nil),      // 82: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 83: stint.events.NodeFact
-	(*NodeUp)(nil),           // 84: stint.events.NodeUp
-	(*RunRef)(nil),           // 85: stint.events.RunRef
-	(*Inventory)(nil),        // 86: stint.events.Inventory
-	(*Beat)(nil),             // 87: stint.events.Beat
-	(*Device)(nil),           // 88: stint.events.Device
-	(*StepStarted)(nil),      // 89: stint.events.StepStarted
-	(*StepPart)(nil),         // 90: stint.events.StepPart
-	(*StepExited)(nil),       // 91: stint.events.StepExited
-	(*Usage)(nil),            // 92: stint.events.Usage
-	(*TaskPeaks)(nil),        // 93: stint.events.TaskPeaks
-	(*DeviceAiling)(nil),     // 94: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 95: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 96: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 97: stint.events.UsageSample
-	(*StepUsage)(nil),        // 98: stint.events.StepUsage
-	(*Config)(nil),           // 99: stint.events.Config
-	(*LicenseDef)(nil),       // 100: stint.events.LicenseDef
-	(*Setting)(nil),          // 101: stint.events.Setting
-	(*CgroupConf)(nil),       // 102: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 103: stint.events.NodeDef
-	(*GresDef)(nil),          // 104: stint.events.GresDef
-	(*PartitionDef)(nil),     // 105: stint.events.PartitionDef
+	(TriggerOf)(0),           // 1: stint.events.TriggerOf
+	(TriggerKind)(0),         // 2: stint.events.TriggerKind
+	(PartitionAct)(0),        // 3: stint.events.PartitionAct
+	(NodeOrder)(0),           // 4: stint.events.NodeOrder
+	(PolicyDeed)(0),          // 5: stint.events.PolicyDeed
+	(PolicyKind)(0),          // 6: stint.events.PolicyKind
+	(AdminLevel)(0),          // 7: stint.events.AdminLevel
+	(Limit)(0),               // 8: stint.events.Limit
+	(Choice)(0),              // 9: stint.events.Choice
+	(Exclusive)(0),           // 10: stint.events.Exclusive
+	(Scope)(0),               // 11: stint.events.Scope
+	(DependencyKind)(0),      // 12: stint.events.DependencyKind
+	(HoldKind)(0),            // 13: stint.events.HoldKind
+	(Code)(0),                // 14: stint.events.Code
+	(StopCause)(0),           // 15: stint.events.StopCause
+	(JobState)(0),            // 16: stint.events.JobState
+	(Reason)(0),              // 17: stint.events.Reason
+	(EndCause)(0),            // 18: stint.events.EndCause
+	(Private)(0),             // 19: stint.events.Private
+	(PartitionState)(0),      // 20: stint.events.PartitionState
+	(*IntentBatch)(nil),      // 21: stint.events.IntentBatch
+	(*Intent)(nil),           // 22: stint.events.Intent
+	(*Author)(nil),           // 23: stint.events.Author
+	(*BlobRef)(nil),          // 24: stint.events.BlobRef
+	(*Submit)(nil),           // 25: stint.events.Submit
+	(*Target)(nil),           // 26: stint.events.Target
+	(*Filter)(nil),           // 27: stint.events.Filter
+	(*Cancel)(nil),           // 28: stint.events.Cancel
+	(*Select)(nil),           // 29: stint.events.Select
+	(*Requeue)(nil),          // 30: stint.events.Requeue
+	(*Notify)(nil),           // 31: stint.events.Notify
+	(*SetConfig)(nil),        // 32: stint.events.SetConfig
+	(*Complete)(nil),         // 33: stint.events.Complete
+	(*UpdateStep)(nil),       // 34: stint.events.UpdateStep
+	(*Crontab)(nil),          // 35: stint.events.Crontab
+	(*Cron)(nil),             // 36: stint.events.Cron
+	(*Zone)(nil),             // 37: stint.events.Zone
+	(*ZoneShift)(nil),        // 38: stint.events.ZoneShift
+	(*Trigger)(nil),          // 39: stint.events.Trigger
+	(*ClearTriggers)(nil),    // 40: stint.events.ClearTriggers
+	(*UpdateJob)(nil),        // 41: stint.events.UpdateJob
+	(*UpdateNode)(nil),       // 42: stint.events.UpdateNode
+	(*UpdatePartition)(nil),  // 43: stint.events.UpdatePartition
+	(*Policy)(nil),           // 44: stint.events.Policy
+	(*PolicyAct)(nil),        // 45: stint.events.PolicyAct
+	(*PolicySettings)(nil),   // 46: stint.events.PolicySettings
+	(*ListChange)(nil),       // 47: stint.events.ListChange
+	(*LimitChange)(nil),      // 48: stint.events.LimitChange
+	(*LimitValue)(nil),       // 49: stint.events.LimitValue
+	(*TresCount)(nil),        // 50: stint.events.TresCount
+	(*JobSpec)(nil),          // 51: stint.events.JobSpec
+	(*Gres)(nil),             // 52: stint.events.Gres
+	(*ArraySpec)(nil),        // 53: stint.events.ArraySpec
+	(*Dependency)(nil),       // 54: stint.events.Dependency
+	(*WarnSignal)(nil),       // 55: stint.events.WarnSignal
+	(*Rlimit)(nil),           // 56: stint.events.Rlimit
+	(*SchedMessage)(nil),     // 57: stint.events.SchedMessage
+	(*Term)(nil),             // 58: stint.events.Term
+	(*Cycle)(nil),            // 59: stint.events.Cycle
+	(*Observed)(nil),         // 60: stint.events.Observed
+	(*Fact)(nil),             // 61: stint.events.Fact
+	(*IntentRef)(nil),        // 62: stint.events.IntentRef
+	(*Admitted)(nil),         // 63: stint.events.Admitted
+	(*Owner)(nil),            // 64: stint.events.Owner
+	(*Judged)(nil),           // 65: stint.events.Judged
+	(*Verdict)(nil),          // 66: stint.events.Verdict
+	(*Allocation)(nil),       // 67: stint.events.Allocation
+	(*NodeShare)(nil),        // 68: stint.events.NodeShare
+	(*GresShare)(nil),        // 69: stint.events.GresShare
+	(*Placed)(nil),           // 70: stint.events.Placed
+	(*PlacedTogether)(nil),   // 71: stint.events.PlacedTogether
+	(*Stopping)(nil),         // 72: stint.events.Stopping
+	(*Ended)(nil),            // 73: stint.events.Ended
+	(*Held)(nil),             // 74: stint.events.Held
+	(*Released)(nil),         // 75: stint.events.Released
+	(*Updated)(nil),          // 76: stint.events.Updated
+	(*Requeued)(nil),         // 77: stint.events.Requeued
+	(*Signalled)(nil),        // 78: stint.events.Signalled
+	(*Suspended)(nil),        // 79: stint.events.Suspended
+	(*Resumed)(nil),          // 80: stint.events.Resumed
+	(*NodeChanged)(nil),      // 81: stint.events.NodeChanged
+	(*NodeLost)(nil),         // 82: stint.events.NodeLost
+	(*NodeReturned)(nil),     // 83: stint.events.NodeReturned
+	(*Configured)(nil),       // 84: stint.events.Configured
+	(*Administered)(nil),     // 85: stint.events.Administered
+	(*PartitionChanged)(nil), // 86: stint.events.PartitionChanged
+	(*Notified)(nil),         // 87: stint.events.Notified
+	(*StepLimited)(nil),      // 88: stint.events.StepLimited
+	(*ConfigSet)(nil),        // 89: stint.events.ConfigSet
+	(*CrontabSet)(nil),       // 90: stint.events.CrontabSet
+	(*ZoneSet)(nil),          // 91: stint.events.ZoneSet
+	(*TriggerSet)(nil),       // 92: stint.events.TriggerSet
+	(*TriggersCleared)(nil),  // 93: stint.events.TriggersCleared
+	(*TriggerPulled)(nil),    // 94: stint.events.TriggerPulled
+	(*NodeMessage)(nil),      // 95: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 96: stint.events.NodeFact
+	(*NodeUp)(nil),           // 97: stint.events.NodeUp
+	(*RunRef)(nil),           // 98: stint.events.RunRef
+	(*Inventory)(nil),        // 99: stint.events.Inventory
+	(*Beat)(nil),             // 100: stint.events.Beat
+	(*Device)(nil),           // 101: stint.events.Device
+	(*StepStarted)(nil),      // 102: stint.events.StepStarted
+	(*StepPart)(nil),         // 103: stint.events.StepPart
+	(*StepExited)(nil),       // 104: stint.events.StepExited
+	(*Usage)(nil),            // 105: stint.events.Usage
+	(*TaskPeaks)(nil),        // 106: stint.events.TaskPeaks
+	(*DeviceAiling)(nil),     // 107: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 108: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 109: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 110: stint.events.UsageSample
+	(*StepUsage)(nil),        // 111: stint.events.StepUsage
+	(*Config)(nil),           // 112: stint.events.Config
+	(*LicenseDef)(nil),       // 113: stint.events.LicenseDef
+	(*Setting)(nil),          // 114: stint.events.Setting
+	(*CgroupConf)(nil),       // 115: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 116: stint.events.NodeDef
+	(*GresDef)(nil),          // 117: stint.events.GresDef
+	(*PartitionDef)(nil),     // 118: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
-	20,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
+	22,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
 	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
-	21,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	43,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
-	14,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
-	24,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
-	25,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
-	24,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
-	24,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
-	24,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
-	24,  // 10: stint.events.UpdateStep.targets:type_name -> stint.events.Target
-	24,  // 11: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	46,  // 12: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	44,  // 13: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
-	8,   // 14: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
-	2,   // 15: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	104, // 16: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
-	1,   // 17: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	105, // 18: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
-	37,  // 19: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
-	3,   // 20: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
-	4,   // 21: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
-	38,  // 22: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
-	40,  // 23: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
-	5,   // 24: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
-	39,  // 25: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
-	39,  // 26: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
-	39,  // 27: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
-	6,   // 28: stint.events.LimitChange.limit:type_name -> stint.events.Limit
-	42,  // 29: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
-	6,   // 30: stint.events.LimitValue.limit:type_name -> stint.events.Limit
-	42,  // 31: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
-	22,  // 32: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
-	22,  // 33: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	44,  // 34: stint.events.JobSpec.gres:type_name -> stint.events.Gres
-	8,   // 35: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	45,  // 36: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	46,  // 37: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
-	7,   // 38: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	47,  // 39: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	48,  // 40: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
-	7,   // 41: stint.events.JobSpec.bind_gres:type_name -> stint.events.Choice
-	9,   // 42: stint.events.Gres.scope:type_name -> stint.events.Scope
-	10,  // 43: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	50,  // 44: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	51,  // 45: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	52,  // 46: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	53,  // 47: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	55,  // 48: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	57,  // 49: stint.events.Fact.judged:type_name -> stint.events.Judged
-	62,  // 50: stint.events.Fact.placed:type_name -> stint.events.Placed
-	64,  // 51: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	65,  // 52: stint.events.Fact.ended:type_name -> stint.events.Ended
-	66,  // 53: stint.events.Fact.held:type_name -> stint.events.Held
-	67,  // 54: stint.events.Fact.released:type_name -> stint.events.Released
-	68,  // 55: stint.events.Fact.updated:type_name -> stint.events.Updated
-	69,  // 56: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	73,  // 57: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	76,  // 58: stint.events.Fact.configured:type_name -> stint.events.Configured
-	70,  // 59: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	74,  // 60: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	71,  // 61: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	72,  // 62: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	75,  // 63: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	77,  // 64: stint.events.Fact.administered:type_name -> stint.events.Administered
-	78,  // 65: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	79,  // 66: stint.events.Fact.notified:type_name -> stint.events.Notified
-	81,  // 67: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	63,  // 68: stint.events.Fact.placed_together:type_name -> stint.events.PlacedTogether
-	80,  // 69: stint.events.Fact.step_limited:type_name -> stint.events.StepLimited
-	54,  // 70: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	43,  // 71: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	56,  // 72: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	11,  // 73: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	54,  // 74: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	12,  // 75: stint.events.Judged.code:type_name -> stint.events.Code
-	58,  // 76: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	12,  // 77: stint.events.Verdict.code:type_name -> stint.events.Code
-	60,  // 78: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	61,  // 79: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	59,  // 80: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	62,  // 81: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
-	13,  // 82: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	14,  // 83: stint.events.Ended.state:type_name -> stint.events.JobState
-	15,  // 84: stint.events.Ended.reason:type_name -> stint.events.Reason
-	11,  // 85: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	15,  // 86: stint.events.Held.reason:type_name -> stint.events.Reason
-	33,  // 87: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	11,  // 88: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	15,  // 89: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	2,   // 90: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	34,  // 91: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	54,  // 92: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	99,  // 93: stint.events.Configured.config:type_name -> stint.events.Config
-	54,  // 94: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	36,  // 95: stint.events.Administered.policy:type_name -> stint.events.Policy
-	1,   // 96: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	105, // 97: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	101, // 98: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	83,  // 99: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	84,  // 100: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	89,  // 101: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	91,  // 102: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	94,  // 103: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	86,  // 104: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	85,  // 105: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	88,  // 106: stint.events.Inventory.devices:type_name -> stint.events.Device
-	90,  // 107: stint.events.StepStarted.part:type_name -> stint.events.StepPart
-	61,  // 108: stint.events.StepPart.gres:type_name -> stint.events.GresShare
-	44,  // 109: stint.events.StepPart.asked:type_name -> stint.events.Gres
-	16,  // 110: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	92,  // 111: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	90,  // 112: stint.events.StepExited.part:type_name -> stint.events.StepPart
-	93,  // 113: stint.events.Usage.tasks:type_name -> stint.events.TaskPeaks
-	96,  // 114: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	98,  // 115: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	92,  // 116: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	101, // 117: stint.events.Config.settings:type_name -> stint.events.Setting
-	103, // 118: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	105, // 119: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	102, // 120: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	17,  // 121: stint.events.Config.private_data:type_name -> stint.events.Private
-	100, // 122: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	104, // 123: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	18,  // 124: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	125, // [125:125] is the sub-list for method output_type
-	125, // [125:125] is the sub-list for method input_type
-	125, // [125:125] is the sub-list for extension type_name
-	125, // [125:125] is the sub-list for extension extendee
-	0,   // [0:125] is the sub-list for field type_name
+	23,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
+	51,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
+	16,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
+	26,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
+	27,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
+	26,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
+	26,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
+	26,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
+	26,  // 10: stint.events.UpdateStep.targets:type_name -> stint.events.Target
+	51,  // 11: stint.events.Crontab.entries:type_name -> stint.events.JobSpec
+	23,  // 12: stint.events.Crontab.owner:type_name -> stint.events.Author
+	38,  // 13: stint.events.Zone.shifts:type_name -> stint.events.ZoneShift
+	64,  // 14: stint.events.Trigger.owner:type_name -> stint.events.Owner
+	2,   // 15: stint.events.Trigger.kinds:type_name -> stint.events.TriggerKind
+	1,   // 16: stint.events.Trigger.of:type_name -> stint.events.TriggerOf
+	26,  // 17: stint.events.UpdateJob.targets:type_name -> stint.events.Target
+	54,  // 18: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
+	52,  // 19: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
+	10,  // 20: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
+	4,   // 21: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
+	117, // 22: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	3,   // 23: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
+	118, // 24: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	45,  // 25: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
+	5,   // 26: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
+	6,   // 27: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
+	46,  // 28: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
+	48,  // 29: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
+	7,   // 30: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
+	47,  // 31: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
+	47,  // 32: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
+	47,  // 33: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
+	8,   // 34: stint.events.LimitChange.limit:type_name -> stint.events.Limit
+	50,  // 35: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
+	8,   // 36: stint.events.LimitValue.limit:type_name -> stint.events.Limit
+	50,  // 37: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
+	24,  // 38: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
+	24,  // 39: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
+	52,  // 40: stint.events.JobSpec.gres:type_name -> stint.events.Gres
+	10,  // 41: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
+	53,  // 42: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
+	54,  // 43: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
+	9,   // 44: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
+	55,  // 45: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
+	56,  // 46: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
+	9,   // 47: stint.events.JobSpec.bind_gres:type_name -> stint.events.Choice
+	36,  // 48: stint.events.JobSpec.cron:type_name -> stint.events.Cron
+	11,  // 49: stint.events.Gres.scope:type_name -> stint.events.Scope
+	12,  // 50: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
+	58,  // 51: stint.events.SchedMessage.term:type_name -> stint.events.Term
+	59,  // 52: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
+	60,  // 53: stint.events.Cycle.observed:type_name -> stint.events.Observed
+	61,  // 54: stint.events.Cycle.facts:type_name -> stint.events.Fact
+	37,  // 55: stint.events.Observed.zone:type_name -> stint.events.Zone
+	63,  // 56: stint.events.Fact.admitted:type_name -> stint.events.Admitted
+	65,  // 57: stint.events.Fact.judged:type_name -> stint.events.Judged
+	70,  // 58: stint.events.Fact.placed:type_name -> stint.events.Placed
+	72,  // 59: stint.events.Fact.stopping:type_name -> stint.events.Stopping
+	73,  // 60: stint.events.Fact.ended:type_name -> stint.events.Ended
+	74,  // 61: stint.events.Fact.held:type_name -> stint.events.Held
+	75,  // 62: stint.events.Fact.released:type_name -> stint.events.Released
+	76,  // 63: stint.events.Fact.updated:type_name -> stint.events.Updated
+	77,  // 64: stint.events.Fact.requeued:type_name -> stint.events.Requeued
+	81,  // 65: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
+	84,  // 66: stint.events.Fact.configured:type_name -> stint.events.Configured
+	78,  // 67: stint.events.Fact.signalled:type_name -> stint.events.Signalled
+	82,  // 68: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
+	79,  // 69: stint.events.Fact.suspended:type_name -> stint.events.Suspended
+	80,  // 70: stint.events.Fact.resumed:type_name -> stint.events.Resumed
+	83,  // 71: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
+	85,  // 72: stint.events.Fact.administered:type_name -> stint.events.Administered
+	86,  // 73: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
+	87,  // 74: stint.events.Fact.notified:type_name -> stint.events.Notified
+	89,  // 75: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
+	71,  // 76: stint.events.Fact.placed_together:type_name -> stint.events.PlacedTogether
+	88,  // 77: stint.events.Fact.step_limited:type_name -> stint.events.StepLimited
+	90,  // 78: stint.events.Fact.crontab_set:type_name -> stint.events.CrontabSet
+	91,  // 79: stint.events.Fact.zone_set:type_name -> stint.events.ZoneSet
+	92,  // 80: stint.events.Fact.trigger_set:type_name -> stint.events.TriggerSet
+	93,  // 81: stint.events.Fact.triggers_cleared:type_name -> stint.events.TriggersCleared
+	94,  // 82: stint.events.Fact.trigger_pulled:type_name -> stint.events.TriggerPulled
+	62,  // 83: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	51,  // 84: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	64,  // 85: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	13,  // 86: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	62,  // 87: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	14,  // 88: stint.events.Judged.code:type_name -> stint.events.Code
+	66,  // 89: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	14,  // 90: stint.events.Verdict.code:type_name -> stint.events.Code
+	68,  // 91: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	69,  // 92: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	67,  // 93: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	70,  // 94: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
+	15,  // 95: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	16,  // 96: stint.events.Ended.state:type_name -> stint.events.JobState
+	17,  // 97: stint.events.Ended.reason:type_name -> stint.events.Reason
+	13,  // 98: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	17,  // 99: stint.events.Held.reason:type_name -> stint.events.Reason
+	41,  // 100: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	13,  // 101: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	17,  // 102: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	4,   // 103: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	42,  // 104: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	62,  // 105: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	112, // 106: stint.events.Configured.config:type_name -> stint.events.Config
+	62,  // 107: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	44,  // 108: stint.events.Administered.policy:type_name -> stint.events.Policy
+	3,   // 109: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
+	118, // 110: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	114, // 111: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	62,  // 112: stint.events.CrontabSet.intent:type_name -> stint.events.IntentRef
+	37,  // 113: stint.events.ZoneSet.zone:type_name -> stint.events.Zone
+	62,  // 114: stint.events.TriggerSet.intent:type_name -> stint.events.IntentRef
+	39,  // 115: stint.events.TriggerSet.trigger:type_name -> stint.events.Trigger
+	62,  // 116: stint.events.TriggersCleared.intent:type_name -> stint.events.IntentRef
+	96,  // 117: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	97,  // 118: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	102, // 119: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	104, // 120: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	107, // 121: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	99,  // 122: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	98,  // 123: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	101, // 124: stint.events.Inventory.devices:type_name -> stint.events.Device
+	103, // 125: stint.events.StepStarted.part:type_name -> stint.events.StepPart
+	69,  // 126: stint.events.StepPart.gres:type_name -> stint.events.GresShare
+	52,  // 127: stint.events.StepPart.asked:type_name -> stint.events.Gres
+	18,  // 128: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	105, // 129: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	103, // 130: stint.events.StepExited.part:type_name -> stint.events.StepPart
+	106, // 131: stint.events.Usage.tasks:type_name -> stint.events.TaskPeaks
+	109, // 132: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	111, // 133: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	105, // 134: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	114, // 135: stint.events.Config.settings:type_name -> stint.events.Setting
+	116, // 136: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	118, // 137: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	115, // 138: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	19,  // 139: stint.events.Config.private_data:type_name -> stint.events.Private
+	113, // 140: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	117, // 141: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	20,  // 142: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	143, // [143:143] is the sub-list for method output_type
+	143, // [143:143] is the sub-list for method input_type
+	143, // [143:143] is the sub-list for extension type_name
+	143, // [143:143] is the sub-list for extension extendee
+	0,   // [0:143] is the sub-list for field type_name
 }
 
 var file_events_events_proto_once sync.Once
@@ -12289,14 +13492,15 @@ func file_events_events_proto_build() {
 	if File_events_events_proto != nil {
 		return
 	}
-	file_events_events_proto_msgTypes[14].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[15].OneofWrappers = []any{}
 	file_events_events_proto_msgTypes[19].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[30].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[20].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[21].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[25].OneofWrappers = []any{}
+	file_events_events_proto_msgTypes[36].OneofWrappers = []any{
 		(*SchedMessage_Term)(nil),
 		(*SchedMessage_Cycle)(nil),
 	}
-	file_events_events_proto_msgTypes[34].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[40].OneofWrappers = []any{
 		(*Fact_Admitted)(nil),
 		(*Fact_Judged)(nil),
 		(*Fact_Placed)(nil),
@@ -12319,8 +13523,13 @@ func file_events_events_proto_build() {
 		(*Fact_ConfigSet)(nil),
 		(*Fact_PlacedTogether)(nil),
 		(*Fact_StepLimited)(nil),
+		(*Fact_CrontabSet)(nil),
+		(*Fact_ZoneSet)(nil),
+		(*Fact_TriggerSet)(nil),
+		(*Fact_TriggersCleared)(nil),
+		(*Fact_TriggerPulled)(nil),
 	}
-	file_events_events_proto_msgTypes[64].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[75].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -12331,8 +13540,8 @@ func file_events_events_proto_build() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
-			NumEnums:      19,
-			NumMessages:   87,
+			NumEnums:      21,
+			NumMessages:   98,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

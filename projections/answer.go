@@ -70,6 +70,10 @@ func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 		answer.What = &Answer_Wait{replyWait(r, q.Wait, sight)}
 	case *Ask_Policy:
 		answer.What = &Answer_Policy{replyPolicy(r, q.Policy, sight)}
+	case *Ask_Crontab:
+		answer.What = &Answer_Crontab{replyCrontab(r, q.Crontab, sight)}
+	case *Ask_Triggers:
+		answer.What = &Answer_Triggers{&AnswerTriggers{Triggers: r.Triggers()}}
 	default:
 		answer.Error = "a question of a kind that this version does not know"
 	}
@@ -245,6 +249,7 @@ func slim(j *Job) *Job {
 		TresBind: s.GetTresBind(), ClusterFeatures: s.GetClusterFeatures(), SegmentSize: s.GetSegmentSize(), Profile: s.GetProfile(),
 		DefaultCpusPerGpu: s.GetDefaultCpusPerGpu(), DefaultMemPerGpu: s.GetDefaultMemPerGpu(),
 		KillOnInvalidDependency: s.GetKillOnInvalidDependency(), KeepOnInvalidDependency: s.GetKeepOnInvalidDependency(),
+		Cron: s.GetCron(),
 	}
 	return thin
 }

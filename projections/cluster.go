@@ -49,6 +49,7 @@ type Cluster struct {
 	nodeFact *events.NodeFact
 	index    int
 	now      int64 // the author's time
+	pulled   []Pulled
 }
 
 type intentKey struct {
@@ -87,7 +88,7 @@ func (c *Cluster) Changes() []Change { return c.changes }
 // Apply folds one message. Messages come in the order of the log; one that comes again is void. It never fails.
 func (c *Cluster) Apply(e events.Event) Verdict {
 	c.verdict = Verdict{}
-	c.changes = c.changes[:0]
+	c.changes, c.pulled = c.changes[:0], c.pulled[:0]
 	c.fact, c.nodeFact, c.index = nil, nil, -1
 	if e.Seq <= c.seq {
 		c.verdict.Void = []VoidFact{{-1, voidOldSeq, ""}}
@@ -138,6 +139,7 @@ func (c *Cluster) putJob(before, after *Job) {
 // putNode stores a node and notes the change.
 func (c *Cluster) putNode(before, after *Node) {
 	c.nodes.set(c.epoch, after.Index, after, 0)
+	c.nodeHits(before, after)
 	c.changes = append(c.changes, Change{NodeBefore: before, NodeAfter: after, Fact: c.fact, NodeFact: c.nodeFact, At: c.now, Seq: c.seq, Index: c.index})
 }
 

@@ -68,6 +68,7 @@ func (c *Cluster) configured(f *events.Configured) string {
 		}
 		return true
 	})
+	c.hit(events.TriggerKind_TRIGGER_RECONFIG, "reconfig")
 	c.nextID = max(c.nextID, min(config.GetFirstJobId(), lastID))
 	if item != nil {
 		c.settle(item, &IntentVerdict{Touched: uint32(len(defs))})

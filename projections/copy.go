@@ -60,6 +60,7 @@ func (j *Job) copy() *Job {
 		Stopped:          j.Stopped,
 		Steps:            j.Steps,
 		NextStep:         j.NextStep,
+		Recurs:           j.Recurs,
 	}
 }
 

@@ -65,13 +65,13 @@ func (c *Cluster) intents(e *events.Event) {
 // frame is why the outer frame of an intent does not hold, if it does not.
 func frame(e *events.Event, intent *events.Intent) string {
 	_, known := events.Verb_name[int32(intent.GetVerb())]
-	submits := intent.GetVerb() == events.Verb_SUBMIT
+	submits, crontab := intent.GetVerb() == events.Verb_SUBMIT, intent.GetVerb() == events.Verb_CRONTAB
 	switch {
 	case len(intent.GetNonce()) != nonceLength:
 		return voidNonce
 	case !known || intent.GetVerb() == events.Verb_VERB_UNKNOWN:
 		return voidVerb
-	case submits != (intent.GetIds() > 0) || intent.GetIds() > maxIDs:
+	case submits != (intent.GetIds() > 0) && !crontab || intent.GetIds() > maxIDs:
 		return voidIDs
 	case intent.GetAuthor() == nil, e.Author == events.AuthorUser && intent.GetAuthor().GetUser() != e.Name:
 		return voidAuthor

@@ -459,6 +459,7 @@ func (c *Cluster) nodeChanged(f *events.NodeChanged) string {
 		next.described(n, u)
 	}
 	c.putNode(n, next)
+	c.hit(events.TriggerKind_TRIGGER_RECONFIG, "reconfig")
 	if f.GetOrder() == events.NodeOrder_NODE_DOWN {
 		c.giveUpAll(next)
 	}

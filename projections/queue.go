@@ -12,8 +12,9 @@ import (
 // intent took, and the intent has its verdict with the last of them.
 func (c *Cluster) admitted(f *events.Admitted) string {
 	item := c.waits(f.GetIntent())
+	verb := item.GetIntent().GetVerb()
 	switch {
-	case item == nil || item.GetIntent().GetVerb() != events.Verb_SUBMIT:
+	case item == nil || verb != events.Verb_SUBMIT && verb != events.Verb_CRONTAB:
 		return voidNoIntent
 	case f.GetJob() < item.FirstId || f.GetJob() >= item.FirstId+item.Intent.GetIds():
 		return voidNotThatID
@@ -28,7 +29,8 @@ func (c *Cluster) admitted(f *events.Admitted) string {
 		SubmitUs: item.AtUs, BeginUs: spec.GetBeginUs(), LimitS: spec.GetTimeLimitS(), Partition: firstOf(spec.GetPartition()),
 		SubmittedSeq: item.Seq, Reason: holdReason(f.GetHold()),
 	}
-	if item.Intent.GetIds() > 1 {
+	j.Recurs = spec.GetCron() != nil
+	if item.Intent.GetIds() > 1 && verb == events.Verb_SUBMIT {
 		j.HetId, j.HetOffset, j.HetSize = item.FirstId, f.GetComponent(), item.Intent.GetIds()
 	}
 	if tasks := events.Words(spec.GetArray().GetTasks()); !tasks.Empty() {
@@ -39,7 +41,7 @@ func (c *Cluster) admitted(f *events.Admitted) string {
 	c.reckon(j, j.SubmitUs)
 	c.putJob(nil, j)
 	c.watch(j)
-	if f.GetJob() == item.FirstId+item.Intent.GetIds()-1 {
+	if f.GetJob() == item.FirstId+item.Intent.GetIds()-1 && verb == events.Verb_SUBMIT { // a crontab is set by a fact of its own
 		c.settle(item, &IntentVerdict{Job: item.FirstId, Touched: item.Intent.GetIds()})
 	}
 	return ""

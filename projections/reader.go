@@ -46,8 +46,13 @@ type Reader interface {
 	Shares() []*events.ShareFactor // ascending by account and user
 	License(name string) (count uint32, configured bool)
 	LicensesUsed(name string) uint32
-	UserExclusive() int  // hot jobs that share nodes with jobs of their own user alone
-	Voids() []*VoidCount // ascending by why
+	Crontabs() []*Crontab        // ascending by user
+	Crontab(uid uint32) *Crontab // nil: none
+	Zone() *events.Zone          // the site's local time; nil: nobody needed it yet
+	Triggers() []*Trigger        // ascending by id
+	NextTrigger() uint32         // the id that the next trigger takes
+	UserExclusive() int          // hot jobs that share nodes with jobs of their own user alone
+	Voids() []*VoidCount         // ascending by why
 	Refuse(p *events.Placed) *Refusal
 }
 
@@ -77,6 +82,11 @@ type state struct {
 	alone    int              // jobs in the queue or with a run that share with their own user alone; derived
 	licenses []events.License // held by runs, ascending by name; derived
 	voids    []*VoidCount
+
+	crontabs    []*Crontab // ascending by user
+	zone        *events.Zone
+	triggers    []*Trigger // ascending by id
+	nextTrigger uint32
 }
 
 // array is an Array with its tasks beside it.

@@ -92,6 +92,9 @@ func (c *Cluster) stopping(f *events.Stopping) string {
 		ExitCode: f.GetExitCode(), ExitSignal: f.GetExitSignal()}
 	if f.GetCause() == events.StopCause_STOP_CANCEL {
 		next.WasCancelled, next.CancelledBy = true, f.GetByUid()
+		if next.Recurs {
+			c.disable(next)
+		}
 	}
 	c.putJob(j, next)
 	return ""
@@ -254,6 +257,9 @@ func (c *Cluster) end(j *Job, f *events.Ended) {
 	}
 	if waited {
 		j.StartUs, j.EndUs = 0, 0
+	}
+	if j.Recurs && (waited || f.GetState() == events.JobState_CANCELLED) {
+		c.disable(j)
 	}
 	if j.EndUs == 0 || j.Completing {
 		j.EndUs = max(c.now, j.StartUs)

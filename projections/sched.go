@@ -30,10 +30,12 @@ func (c *Cluster) beginTerm(t *events.Term) {
 	case bytes.Equal(t.GetNonce(), c.term.Nonce):
 		c.void(-1, voidTermAgain)
 	default:
+		before := c.term.Controller
 		c.term = &TermState{
 			Nonce: t.GetNonce(), Controller: t.GetController(), Build: t.GetBuild(), Rules: t.GetRules(), Decider: t.GetDecider(),
 			Derivation: t.GetDerivation(), Seq: c.seq, NowUs: t.GetNowUs(), LastSchedSeq: c.seq, BegunUs: t.GetNowUs(),
 		}
+		c.controllerChanged(before, t.GetController())
 		c.verdict.Changed = true
 	}
 }
@@ -105,6 +107,16 @@ func (c *Cluster) schedFact(f *events.Fact) (void string) {
 		return c.configSet(k.ConfigSet)
 	case *events.Fact_Administered:
 		return c.administered(k.Administered)
+	case *events.Fact_CrontabSet:
+		return c.crontabSet(k.CrontabSet)
+	case *events.Fact_ZoneSet:
+		return c.zoneSet(k.ZoneSet)
+	case *events.Fact_TriggerSet:
+		return c.triggerSet(k.TriggerSet)
+	case *events.Fact_TriggersCleared:
+		return c.triggersCleared(k.TriggersCleared)
+	case *events.Fact_TriggerPulled:
+		return c.triggerPulled(k.TriggerPulled)
 	}
 	return voidKind
 }

@@ -22,6 +22,7 @@ func (c *Cluster) Snapshot() *Snapshot {
 	if c.given != c.config {
 		s.Given = c.given
 	}
+	s.Crontabs, s.Zone, s.Triggers, s.NextTrigger = c.crontabs, c.zone, c.triggers, c.nextTrigger
 	c.nodes.each(func(_ uint32, n *Node) bool { s.Nodes = append(s.Nodes, n); return true })
 	s.Jobs = make([]*Job, 0, c.jobs.n)
 	c.EachJob(func(j *Job) bool { s.Jobs = append(s.Jobs, j); return true })
@@ -74,6 +75,7 @@ func Load(s *Snapshot) (*Cluster, error) {
 		return nil, fmt.Errorf("snapshot at %d: %w", s.GetSeq(), err)
 	}
 	c.policy = policy
+	c.crontabs, c.zone, c.triggers, c.nextTrigger = s.GetCrontabs(), s.GetZone(), s.GetTriggers(), s.GetNextTrigger()
 	if err := c.loadNodes(s.GetNodes()); err != nil {
 		return nil, fmt.Errorf("snapshot at %d: %w", s.GetSeq(), err)
 	}

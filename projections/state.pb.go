@@ -134,6 +134,7 @@ type Job struct {
 	NextStep         uint32                 `protobuf:"varint,67,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`               // one more than the highest number of a step that nodes have told of in this run
 	Steps            []*LiveStep            `protobuf:"bytes,66,rep,name=steps,proto3" json:"steps,omitempty"`                                      // numbered ones that live, ascending; the first few thousand
 	Stopped          bool                   `protobuf:"varint,110,opt,name=stopped,proto3" json:"stopped,omitempty"`                                // its processes were told to stand still by a signal (STOP), and not to go on since
+	Recurs           bool                   `protobuf:"varint,100,opt,name=recurs,proto3" json:"recurs,omitempty"`                                  // of a crontab that still has it
 	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -545,6 +546,13 @@ func (x *Job) GetSteps() []*LiveStep {
 func (x *Job) GetStopped() bool {
 	if x != nil {
 		return x.Stopped
+	}
+	return false
+}
+
+func (x *Job) GetRecurs() bool {
+	if x != nil {
+		return x.Recurs
 	}
 	return false
 }
@@ -2872,29 +2880,34 @@ func (x *TermState) GetBegunUs() int64 {
 	return 0
 }
 
-type FinishedRef struct {
+// Crontab of a user. disabled are the entries whose job was cancelled: from line to line, from 0.
+type Crontab struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	EndUs         int64                  `protobuf:"varint,2,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Disabled      []*LineRange           `protobuf:"bytes,4,rep,name=disabled,proto3" json:"disabled,omitempty"`
+	Jobs          []uint32               `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
+	SetUs         int64                  `protobuf:"varint,6,opt,name=set_us,json=setUs,proto3" json:"set_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *FinishedRef) Reset() {
+func (x *Crontab) Reset() {
 	file_projections_state_proto_init()
-	*x = FinishedRef{}
+	*x = Crontab{}
 	mi := &file_projections_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *FinishedRef) String() string {
+func (x *Crontab) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*FinishedRef) ProtoMessage() {}
+func (*Crontab) ProtoMessage() {}
 
-func (x *FinishedRef) ProtoReflect() protoreflect.Message {
+func (x *Crontab) ProtoReflect() protoreflect.Message {
 	file_projections_state_proto_init()
 	mi := &file_projections_state_proto_msgTypes[22]
 	if x != nil {
@@ -2907,9 +2920,216 @@ func (x *FinishedRef) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use Crontab.ProtoReflect.Descriptor instead.
+func (*Crontab) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Crontab) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
+func (x *Crontab) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Crontab) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Crontab) GetDisabled() []*LineRange {
+	if x != nil {
+		return x.Disabled
+	}
+	return nil
+}
+
+func (x *Crontab) GetJobs() []uint32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *Crontab) GetSetUs() int64 {
+	if x != nil {
+		return x.SetUs
+	}
+	return 0
+}
+
+type LineRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          uint32                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineRange) Reset() {
+	file_projections_state_proto_init()
+	*x = LineRange{}
+	mi := &file_projections_state_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineRange) ProtoMessage() {}
+
+func (x *LineRange) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
+	mi := &file_projections_state_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineRange.ProtoReflect.Descriptor instead.
+func (*LineRange) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *LineRange) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *LineRange) GetLast() uint32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+// Trigger: hits are what it waits for and has happened: nodes, or words; since when.
+type Trigger struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Trigger       *events.Trigger        `protobuf:"bytes,1,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	Hits          []string               `protobuf:"bytes,2,rep,name=hits,proto3" json:"hits,omitempty"`
+	HitUs         int64                  `protobuf:"varint,3,opt,name=hit_us,json=hitUs,proto3" json:"hit_us,omitempty"`
+	PulledUs      int64                  `protobuf:"varint,4,opt,name=pulled_us,json=pulledUs,proto3" json:"pulled_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trigger) Reset() {
+	file_projections_state_proto_init()
+	*x = Trigger{}
+	mi := &file_projections_state_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trigger) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trigger) ProtoMessage() {}
+
+func (x *Trigger) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
+	mi := &file_projections_state_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
+func (*Trigger) Descriptor() ([]byte, []int) {
+	return file_projections_state_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Trigger) GetTrigger() *events.Trigger {
+	if x != nil {
+		return x.Trigger
+	}
+	return nil
+}
+
+func (x *Trigger) GetHits() []string {
+	if x != nil {
+		return x.Hits
+	}
+	return nil
+}
+
+func (x *Trigger) GetHitUs() int64 {
+	if x != nil {
+		return x.HitUs
+	}
+	return 0
+}
+
+func (x *Trigger) GetPulledUs() int64 {
+	if x != nil {
+		return x.PulledUs
+	}
+	return 0
+}
+
+type FinishedRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	EndUs         int64                  `protobuf:"varint,2,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishedRef) Reset() {
+	file_projections_state_proto_init()
+	*x = FinishedRef{}
+	mi := &file_projections_state_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishedRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishedRef) ProtoMessage() {}
+
+func (x *FinishedRef) ProtoReflect() protoreflect.Message {
+	file_projections_state_proto_init()
+	mi := &file_projections_state_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use FinishedRef.ProtoReflect.Descriptor instead.
 func (*FinishedRef) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{22}
+	return file_projections_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FinishedRef) GetJob() uint32 {
@@ -2940,7 +3160,7 @@ type NonceRef struct {
 func (x *NonceRef) Reset() {
 	file_projections_state_proto_init()
 	*x = NonceRef{}
-	mi := &file_projections_state_proto_msgTypes[23]
+	mi := &file_projections_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3173,7 @@ func (*NonceRef) ProtoMessage() {}
 
 func (x *NonceRef) ProtoReflect() protoreflect.Message {
 	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[23]
+	mi := &file_projections_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3186,7 @@ func (x *NonceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NonceRef.ProtoReflect.Descriptor instead.
 func (*NonceRef) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{23}
+	return file_projections_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NonceRef) GetNonce() []byte {
@@ -3026,7 +3246,11 @@ type Snapshot struct {
 	NextPriority  uint32                 `protobuf:"varint,17,opt,name=next_priority,json=nextPriority,proto3" json:"next_priority,omitempty"`
 	Verdicts      []*IntentVerdict       `protobuf:"bytes,18,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	Policy        *PolicyState           `protobuf:"bytes,19,opt,name=policy,proto3" json:"policy,omitempty"`
-	Given         *events.Config         `protobuf:"bytes,20,opt,name=given,proto3" json:"given,omitempty"` // the configuration last taken over; absent: the one in force, since nobody changed it
+	Crontabs      []*Crontab             `protobuf:"bytes,40,rep,name=crontabs,proto3" json:"crontabs,omitempty"` // ascending by user
+	Zone          *events.Zone           `protobuf:"bytes,41,opt,name=zone,proto3" json:"zone,omitempty"`
+	Triggers      []*Trigger             `protobuf:"bytes,42,rep,name=triggers,proto3" json:"triggers,omitempty"`                           // ascending by id
+	NextTrigger   uint32                 `protobuf:"varint,43,opt,name=next_trigger,json=nextTrigger,proto3" json:"next_trigger,omitempty"` // 0: none was ever set
+	Given         *events.Config         `protobuf:"bytes,20,opt,name=given,proto3" json:"given,omitempty"`                                 // the configuration last taken over; absent: the one in force, since nobody changed it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3034,7 +3258,7 @@ type Snapshot struct {
 func (x *Snapshot) Reset() {
 	file_projections_state_proto_init()
 	*x = Snapshot{}
-	mi := &file_projections_state_proto_msgTypes[24]
+	mi := &file_projections_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3271,7 @@ func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
 	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[24]
+	mi := &file_projections_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3284,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{24}
+	return file_projections_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Snapshot) GetSeq() uint64 {
@@ -3196,6 +3420,34 @@ func (x *Snapshot) GetPolicy() *PolicyState {
 	return nil
 }
 
+func (x *Snapshot) GetCrontabs() []*Crontab {
+	if x != nil {
+		return x.Crontabs
+	}
+	return nil
+}
+
+func (x *Snapshot) GetZone() *events.Zone {
+	if x != nil {
+		return x.Zone
+	}
+	return nil
+}
+
+func (x *Snapshot) GetTriggers() []*Trigger {
+	if x != nil {
+		return x.Triggers
+	}
+	return nil
+}
+
+func (x *Snapshot) GetNextTrigger() uint32 {
+	if x != nil {
+		return x.NextTrigger
+	}
+	return 0
+}
+
 func (x *Snapshot) GetGiven() *events.Config {
 	if x != nil {
 		return x.Given
@@ -3215,7 +3467,7 @@ type VoidCount struct {
 func (x *VoidCount) Reset() {
 	file_projections_state_proto_init()
 	*x = VoidCount{}
-	mi := &file_projections_state_proto_msgTypes[25]
+	mi := &file_projections_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3480,7 @@ func (*VoidCount) ProtoMessage() {}
 
 func (x *VoidCount) ProtoReflect() protoreflect.Message {
 	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[25]
+	mi := &file_projections_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3493,7 @@ func (x *VoidCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidCount.ProtoReflect.Descriptor instead.
 func (*VoidCount) Descriptor() ([]byte, []int) {
-	return file_projections_state_proto_rawDescGZIP(), []int{25}
+	return file_projections_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *VoidCount) GetWhy() string {
@@ -3269,7 +3521,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xfe\x0e\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x96\x0f\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3340,7 +3592,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\aresizes\x18A \x01(\rR\aresizes\x12\x1b\n" +
 	"\tnext_step\x18C \x01(\rR\bnextStep\x121\n" +
 	"\x05steps\x18B \x03(\v2\x1b.stint.projections.LiveStepR\x05steps\x12\x18\n" +
-	"\astopped\x18n \x01(\bR\astopped\x12\x1f\n" +
+	"\astopped\x18n \x01(\bR\astopped\x12\x16\n" +
+	"\x06recurs\x18d \x01(\bR\x06recurs\x12\x1f\n" +
 	"\vfinished_us\x180 \x01(\x03R\n" +
 	"finishedUs\"\xd9\x01\n" +
 	"\aRunNode\x12\x12\n" +
@@ -3589,7 +3842,22 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x06now_us\x18\n" +
 	" \x01(\x03R\x05nowUs\x12$\n" +
 	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\x12\x19\n" +
-	"\bbegun_us\x18\f \x01(\x03R\abegunUs\"6\n" +
+	"\bbegun_us\x18\f \x01(\x03R\abegunUs\"\xa8\x01\n" +
+	"\aCrontab\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x128\n" +
+	"\bdisabled\x18\x04 \x03(\v2\x1c.stint.projections.LineRangeR\bdisabled\x12\x12\n" +
+	"\x04jobs\x18\x05 \x03(\rR\x04jobs\x12\x15\n" +
+	"\x06set_us\x18\x06 \x01(\x03R\x05setUs\"5\n" +
+	"\tLineRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\rR\x04last\"\x82\x01\n" +
+	"\aTrigger\x12/\n" +
+	"\atrigger\x18\x01 \x01(\v2\x15.stint.events.TriggerR\atrigger\x12\x12\n" +
+	"\x04hits\x18\x02 \x03(\tR\x04hits\x12\x15\n" +
+	"\x06hit_us\x18\x03 \x01(\x03R\x05hitUs\x12\x1b\n" +
+	"\tpulled_us\x18\x04 \x01(\x03R\bpulledUs\"6\n" +
 	"\vFinishedRef\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x15\n" +
 	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\"x\n" +
@@ -3598,7 +3866,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x19\n" +
-	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\xe4\x06\n" +
+	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\x9f\b\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x17\n" +
@@ -3621,7 +3889,11 @@ const file_projections_state_proto_rawDesc = "" +
 	"\bmessages\x18\x10 \x01(\x04R\bmessages\x12#\n" +
 	"\rnext_priority\x18\x11 \x01(\rR\fnextPriority\x12<\n" +
 	"\bverdicts\x18\x12 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\x126\n" +
-	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x12*\n" +
+	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x126\n" +
+	"\bcrontabs\x18( \x03(\v2\x1a.stint.projections.CrontabR\bcrontabs\x12&\n" +
+	"\x04zone\x18) \x01(\v2\x12.stint.events.ZoneR\x04zone\x126\n" +
+	"\btriggers\x18* \x03(\v2\x1a.stint.projections.TriggerR\btriggers\x12!\n" +
+	"\fnext_trigger\x18+ \x01(\rR\vnextTrigger\x12*\n" +
 	"\x05given\x18\x14 \x01(\v2\x14.stint.events.ConfigR\x05given\"N\n" +
 	"\tVoidCount\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
@@ -3646,7 +3918,7 @@ func file_projections_state_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_projections_state_proto_goTypes = []any{
 	(Fulfilment)(0),             // 0: stint.projections.Fulfilment
 	(*Job)(nil),                 // 1: stint.projections.Job
@@ -3671,62 +3943,67 @@ var file_projections_state_proto_goTypes = []any{
 	(*InboxItem)(nil),           // 20: stint.projections.InboxItem
 	(*IntentVerdict)(nil),       // 21: stint.projections.IntentVerdict
 	(*TermState)(nil),           // 22: stint.projections.TermState
-	(*FinishedRef)(nil),         // 23: stint.projections.FinishedRef
-	(*NonceRef)(nil),            // 24: stint.projections.NonceRef
-	(*Snapshot)(nil),            // 25: stint.projections.Snapshot
-	(*VoidCount)(nil),           // 26: stint.projections.VoidCount
-	(*events.JobSpec)(nil),      // 27: stint.events.JobSpec
-	(*events.Owner)(nil),        // 28: stint.events.Owner
-	(events.JobState)(0),        // 29: stint.events.JobState
-	(events.HoldKind)(0),        // 30: stint.events.HoldKind
-	(events.Reason)(0),          // 31: stint.events.Reason
-	(*events.Allocation)(nil),   // 32: stint.events.Allocation
-	(*events.Usage)(nil),        // 33: stint.events.Usage
-	(events.EndCause)(0),        // 34: stint.events.EndCause
-	(*events.StepPart)(nil),     // 35: stint.events.StepPart
-	(events.StopCause)(0),       // 36: stint.events.StopCause
-	(*events.Dependency)(nil),   // 37: stint.events.Dependency
-	(*events.NodeDef)(nil),      // 38: stint.events.NodeDef
-	(*events.Inventory)(nil),    // 39: stint.events.Inventory
-	(*events.DeviceAiling)(nil), // 40: stint.events.DeviceAiling
-	(events.AdminLevel)(0),      // 41: stint.events.AdminLevel
-	(*events.LimitValue)(nil),   // 42: stint.events.LimitValue
-	(*events.Intent)(nil),       // 43: stint.events.Intent
-	(events.Code)(0),            // 44: stint.events.Code
-	(*events.Verdict)(nil),      // 45: stint.events.Verdict
-	(*events.Config)(nil),       // 46: stint.events.Config
-	(*events.ShareFactor)(nil),  // 47: stint.events.ShareFactor
+	(*Crontab)(nil),             // 23: stint.projections.Crontab
+	(*LineRange)(nil),           // 24: stint.projections.LineRange
+	(*Trigger)(nil),             // 25: stint.projections.Trigger
+	(*FinishedRef)(nil),         // 26: stint.projections.FinishedRef
+	(*NonceRef)(nil),            // 27: stint.projections.NonceRef
+	(*Snapshot)(nil),            // 28: stint.projections.Snapshot
+	(*VoidCount)(nil),           // 29: stint.projections.VoidCount
+	(*events.JobSpec)(nil),      // 30: stint.events.JobSpec
+	(*events.Owner)(nil),        // 31: stint.events.Owner
+	(events.JobState)(0),        // 32: stint.events.JobState
+	(events.HoldKind)(0),        // 33: stint.events.HoldKind
+	(events.Reason)(0),          // 34: stint.events.Reason
+	(*events.Allocation)(nil),   // 35: stint.events.Allocation
+	(*events.Usage)(nil),        // 36: stint.events.Usage
+	(events.EndCause)(0),        // 37: stint.events.EndCause
+	(*events.StepPart)(nil),     // 38: stint.events.StepPart
+	(events.StopCause)(0),       // 39: stint.events.StopCause
+	(*events.Dependency)(nil),   // 40: stint.events.Dependency
+	(*events.NodeDef)(nil),      // 41: stint.events.NodeDef
+	(*events.Inventory)(nil),    // 42: stint.events.Inventory
+	(*events.DeviceAiling)(nil), // 43: stint.events.DeviceAiling
+	(events.AdminLevel)(0),      // 44: stint.events.AdminLevel
+	(*events.LimitValue)(nil),   // 45: stint.events.LimitValue
+	(*events.Intent)(nil),       // 46: stint.events.Intent
+	(events.Code)(0),            // 47: stint.events.Code
+	(*events.Verdict)(nil),      // 48: stint.events.Verdict
+	(*events.Trigger)(nil),      // 49: stint.events.Trigger
+	(*events.Config)(nil),       // 50: stint.events.Config
+	(*events.ShareFactor)(nil),  // 51: stint.events.ShareFactor
+	(*events.Zone)(nil),         // 52: stint.events.Zone
 }
 var file_projections_state_proto_depIdxs = []int32{
-	27, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
-	28, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
-	29, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
-	30, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
-	31, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
-	32, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
+	30, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
+	31, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
+	32, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
+	33, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
+	34, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
+	35, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
 	2,  // 6: stint.projections.Job.nodes:type_name -> stint.projections.RunNode
 	4,  // 7: stint.projections.Job.stop:type_name -> stint.projections.Stop
 	5,  // 8: stint.projections.Job.dependencies:type_name -> stint.projections.DependencyState
 	6,  // 9: stint.projections.Job.signals:type_name -> stint.projections.SignalOrder
-	33, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
-	34, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
+	36, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
+	37, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
 	3,  // 12: stint.projections.Job.steps:type_name -> stint.projections.LiveStep
-	34, // 13: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
+	37, // 13: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
 	10, // 14: stint.projections.LiveStep.gres:type_name -> stint.projections.NodeGres
-	35, // 15: stint.projections.LiveStep.part:type_name -> stint.events.StepPart
-	36, // 16: stint.projections.Stop.cause:type_name -> stint.events.StopCause
-	37, // 17: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
+	38, // 15: stint.projections.LiveStep.part:type_name -> stint.events.StepPart
+	39, // 16: stint.projections.Stop.cause:type_name -> stint.events.StopCause
+	40, // 17: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
 	0,  // 18: stint.projections.DependencyState.state:type_name -> stint.projections.Fulfilment
 	8,  // 19: stint.projections.Array.started:type_name -> stint.projections.TaskJob
-	29, // 20: stint.projections.TaskJob.state:type_name -> stint.events.JobState
-	38, // 21: stint.projections.Node.def:type_name -> stint.events.NodeDef
-	39, // 22: stint.projections.Node.inventory:type_name -> stint.events.Inventory
+	32, // 20: stint.projections.TaskJob.state:type_name -> stint.events.JobState
+	41, // 21: stint.projections.Node.def:type_name -> stint.events.NodeDef
+	42, // 22: stint.projections.Node.inventory:type_name -> stint.events.Inventory
 	10, // 23: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
-	40, // 24: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
-	41, // 25: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
+	43, // 24: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
+	44, // 25: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
 	13, // 26: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
-	42, // 27: stint.projections.Association.limits:type_name -> stint.events.LimitValue
-	42, // 28: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
+	45, // 27: stint.projections.Association.limits:type_name -> stint.events.LimitValue
+	45, // 28: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
 	17, // 29: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
 	11, // 30: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
 	12, // 31: stint.projections.PolicyState.users:type_name -> stint.projections.User
@@ -3734,27 +4011,32 @@ var file_projections_state_proto_depIdxs = []int32{
 	15, // 33: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
 	16, // 34: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
 	18, // 35: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
-	43, // 36: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	44, // 37: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	45, // 38: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	22, // 39: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	46, // 40: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	9,  // 41: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 42: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	7,  // 43: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	20, // 44: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	23, // 45: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	24, // 46: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	47, // 47: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	26, // 48: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	21, // 49: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	19, // 50: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
-	46, // 51: stint.projections.Snapshot.given:type_name -> stint.events.Config
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	46, // 36: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
+	47, // 37: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
+	48, // 38: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
+	24, // 39: stint.projections.Crontab.disabled:type_name -> stint.projections.LineRange
+	49, // 40: stint.projections.Trigger.trigger:type_name -> stint.events.Trigger
+	22, // 41: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
+	50, // 42: stint.projections.Snapshot.config:type_name -> stint.events.Config
+	9,  // 43: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
+	1,  // 44: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
+	7,  // 45: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
+	20, // 46: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
+	26, // 47: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
+	27, // 48: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
+	51, // 49: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
+	29, // 50: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
+	21, // 51: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
+	19, // 52: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
+	23, // 53: stint.projections.Snapshot.crontabs:type_name -> stint.projections.Crontab
+	52, // 54: stint.projections.Snapshot.zone:type_name -> stint.events.Zone
+	25, // 55: stint.projections.Snapshot.triggers:type_name -> stint.projections.Trigger
+	50, // 56: stint.projections.Snapshot.given:type_name -> stint.events.Config
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 var file_projections_state_proto_once sync.Once
@@ -3773,7 +4055,7 @@ func file_projections_state_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_state_proto_rawDesc), len(file_projections_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -107,6 +107,8 @@ type Ask struct {
 	//	*Ask_Policy
 	//	*Ask_Test
 	//	*Ask_Stats
+	//	*Ask_Crontab
+	//	*Ask_Triggers
 	What          isAsk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -264,6 +266,24 @@ func (x *Ask) GetStats() *AskStats {
 	return nil
 }
 
+func (x *Ask) GetCrontab() *AskCrontab {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Crontab); ok {
+			return x.Crontab
+		}
+	}
+	return nil
+}
+
+func (x *Ask) GetTriggers() *AskTriggers {
+	if x != nil {
+		if x, ok := x.What.(*Ask_Triggers); ok {
+			return x.Triggers
+		}
+	}
+	return nil
+}
+
 type isAsk_What interface {
 	isAsk_What()
 }
@@ -312,6 +332,14 @@ type Ask_Stats struct {
 	Stats *AskStats `protobuf:"bytes,13,opt,name=stats,proto3,oneof"`
 }
 
+type Ask_Crontab struct {
+	Crontab *AskCrontab `protobuf:"bytes,40,opt,name=crontab,proto3,oneof"`
+}
+
+type Ask_Triggers struct {
+	Triggers *AskTriggers `protobuf:"bytes,41,opt,name=triggers,proto3,oneof"`
+}
+
 func (*Ask_Jobs) isAsk_What() {}
 
 func (*Ask_Nodes) isAsk_What() {}
@@ -334,6 +362,10 @@ func (*Ask_Test) isAsk_What() {}
 
 func (*Ask_Stats) isAsk_What() {}
 
+func (*Ask_Crontab) isAsk_What() {}
+
+func (*Ask_Triggers) isAsk_What() {}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // the state this is current to
@@ -352,6 +384,8 @@ type Answer struct {
 	//	*Answer_Policy
 	//	*Answer_Test
 	//	*Answer_Stats
+	//	*Answer_Crontab
+	//	*Answer_Triggers
 	What          isAnswer_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -516,6 +550,24 @@ func (x *Answer) GetStats() *AnswerStats {
 	return nil
 }
 
+func (x *Answer) GetCrontab() *AnswerCrontab {
+	if x != nil {
+		if x, ok := x.What.(*Answer_Crontab); ok {
+			return x.Crontab
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetTriggers() *AnswerTriggers {
+	if x != nil {
+		if x, ok := x.What.(*Answer_Triggers); ok {
+			return x.Triggers
+		}
+	}
+	return nil
+}
+
 type isAnswer_What interface {
 	isAnswer_What()
 }
@@ -564,6 +616,14 @@ type Answer_Stats struct {
 	Stats *AnswerStats `protobuf:"bytes,13,opt,name=stats,proto3,oneof"`
 }
 
+type Answer_Crontab struct {
+	Crontab *AnswerCrontab `protobuf:"bytes,40,opt,name=crontab,proto3,oneof"`
+}
+
+type Answer_Triggers struct {
+	Triggers *AnswerTriggers `protobuf:"bytes,41,opt,name=triggers,proto3,oneof"`
+}
+
 func (*Answer_Jobs) isAnswer_What() {}
 
 func (*Answer_Nodes) isAnswer_What() {}
@@ -585,6 +645,10 @@ func (*Answer_Policy) isAnswer_What() {}
 func (*Answer_Test) isAnswer_What() {}
 
 func (*Answer_Stats) isAnswer_What() {}
+
+func (*Answer_Crontab) isAnswer_What() {}
+
+func (*Answer_Triggers) isAnswer_What() {}
 
 // AskTest: what would become of a submission.
 type AskTest struct {
@@ -3113,11 +3177,212 @@ func (x *Passes) GetQueueSum() uint64 {
 	return 0
 }
 
+// AskCrontab: a user's crontab. Others' are for administrators and operators.
+type AskCrontab struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Of            uint32                 `protobuf:"varint,1,opt,name=of,proto3" json:"of,omitempty"`
+	Asker         string                 `protobuf:"bytes,2,opt,name=asker,proto3" json:"asker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskCrontab) Reset() {
+	file_projections_view_proto_init()
+	*x = AskCrontab{}
+	mi := &file_projections_view_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskCrontab) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskCrontab) ProtoMessage() {}
+
+func (x *AskCrontab) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskCrontab.ProtoReflect.Descriptor instead.
+func (*AskCrontab) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *AskCrontab) GetOf() uint32 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *AskCrontab) GetAsker() string {
+	if x != nil {
+		return x.Asker
+	}
+	return ""
+}
+
+type AnswerCrontab struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Enabled       bool                   `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	Denied        bool                   `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`
+	Crontab       *Crontab               `protobuf:"bytes,3,opt,name=crontab,proto3" json:"crontab,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerCrontab) Reset() {
+	file_projections_view_proto_init()
+	*x = AnswerCrontab{}
+	mi := &file_projections_view_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerCrontab) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerCrontab) ProtoMessage() {}
+
+func (x *AnswerCrontab) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerCrontab.ProtoReflect.Descriptor instead.
+func (*AnswerCrontab) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *AnswerCrontab) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *AnswerCrontab) GetDenied() bool {
+	if x != nil {
+		return x.Denied
+	}
+	return false
+}
+
+func (x *AnswerCrontab) GetCrontab() *Crontab {
+	if x != nil {
+		return x.Crontab
+	}
+	return nil
+}
+
+type AskTriggers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTriggers) Reset() {
+	file_projections_view_proto_init()
+	*x = AskTriggers{}
+	mi := &file_projections_view_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTriggers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTriggers) ProtoMessage() {}
+
+func (x *AskTriggers) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTriggers.ProtoReflect.Descriptor instead.
+func (*AskTriggers) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{38}
+}
+
+type AnswerTriggers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Triggers      []*Trigger             `protobuf:"bytes,1,rep,name=triggers,proto3" json:"triggers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerTriggers) Reset() {
+	file_projections_view_proto_init()
+	*x = AnswerTriggers{}
+	mi := &file_projections_view_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerTriggers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerTriggers) ProtoMessage() {}
+
+func (x *AnswerTriggers) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerTriggers.ProtoReflect.Descriptor instead.
+func (*AnswerTriggers) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AnswerTriggers) GetTriggers() []*Trigger {
+	if x != nil {
+		return x.Triggers
+	}
+	return nil
+}
+
 var File_projections_view_proto protoreflect.FileDescriptor
 
 const file_projections_view_proto_rawDesc = "" +
 	"\n" +
-	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\x90\x05\n" +
+	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\x89\x06\n" +
 	"\x03Ask\x12\x1b\n" +
 	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x15\n" +
 	"\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x120\n" +
@@ -3132,9 +3397,11 @@ const file_projections_view_proto_rawDesc = "" +
 	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04wait\x126\n" +
 	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policy\x120\n" +
 	"\x04test\x18\x14 \x01(\v2\x1a.stint.projections.AskTestH\x00R\x04test\x123\n" +
-	"\x05stats\x18\r \x01(\v2\x1b.stint.projections.AskStatsH\x00R\x05statsB\x06\n" +
+	"\x05stats\x18\r \x01(\v2\x1b.stint.projections.AskStatsH\x00R\x05stats\x129\n" +
+	"\acrontab\x18( \x01(\v2\x1d.stint.projections.AskCrontabH\x00R\acrontab\x12<\n" +
+	"\btriggers\x18) \x01(\v2\x1e.stint.projections.AskTriggersH\x00R\btriggersB\x06\n" +
 	"\x04whatB\x06\n" +
-	"\x04_uid\"\xb7\x05\n" +
+	"\x04_uid\"\xb6\x06\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06now_us\x18\x02 \x01(\x03R\x05nowUs\x12\x14\n" +
@@ -3150,7 +3417,9 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x04wait\x18\v \x01(\v2\x1d.stint.projections.AnswerWaitH\x00R\x04wait\x129\n" +
 	"\x06policy\x18\f \x01(\v2\x1f.stint.projections.AnswerPolicyH\x00R\x06policy\x123\n" +
 	"\x04test\x18\x14 \x01(\v2\x1d.stint.projections.AnswerTestH\x00R\x04test\x126\n" +
-	"\x05stats\x18\r \x01(\v2\x1e.stint.projections.AnswerStatsH\x00R\x05statsB\x06\n" +
+	"\x05stats\x18\r \x01(\v2\x1e.stint.projections.AnswerStatsH\x00R\x05stats\x12<\n" +
+	"\acrontab\x18( \x01(\v2 .stint.projections.AnswerCrontabH\x00R\acrontab\x12?\n" +
+	"\btriggers\x18) \x01(\v2!.stint.projections.AnswerTriggersH\x00R\btriggersB\x06\n" +
 	"\x04what\"b\n" +
 	"\aAskTest\x12,\n" +
 	"\x06author\x18\x01 \x01(\v2\x14.stint.events.AuthorR\x06author\x12)\n" +
@@ -3365,7 +3634,18 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x05depth\x18\x06 \x01(\x04R\x05depth\x12\x1b\n" +
 	"\tdepth_sum\x18\a \x01(\x04R\bdepthSum\x12\x14\n" +
 	"\x05queue\x18\b \x01(\x04R\x05queue\x12\x1b\n" +
-	"\tqueue_sum\x18\t \x01(\x04R\bqueueSum*\x9d\x01\n" +
+	"\tqueue_sum\x18\t \x01(\x04R\bqueueSum\"2\n" +
+	"\n" +
+	"AskCrontab\x12\x0e\n" +
+	"\x02of\x18\x01 \x01(\rR\x02of\x12\x14\n" +
+	"\x05asker\x18\x02 \x01(\tR\x05asker\"w\n" +
+	"\rAnswerCrontab\x12\x18\n" +
+	"\aenabled\x18\x01 \x01(\bR\aenabled\x12\x16\n" +
+	"\x06denied\x18\x02 \x01(\bR\x06denied\x124\n" +
+	"\acrontab\x18\x03 \x01(\v2\x1a.stint.projections.CrontabR\acrontab\"\r\n" +
+	"\vAskTriggers\"H\n" +
+	"\x0eAnswerTriggers\x126\n" +
+	"\btriggers\x18\x01 \x03(\v2\x1a.stint.projections.TriggerR\btriggers*\x9d\x01\n" +
 	"\n" +
 	"PolicyPart\x12\f\n" +
 	"\bPART_ALL\x10\x00\x12\x11\n" +
@@ -3391,7 +3671,7 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_projections_view_proto_goTypes = []any{
 	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
 	(*Ask)(nil),                 // 1: stint.projections.Ask
@@ -3430,20 +3710,26 @@ var file_projections_view_proto_goTypes = []any{
 	(*AskStats)(nil),            // 34: stint.projections.AskStats
 	(*AnswerStats)(nil),         // 35: stint.projections.AnswerStats
 	(*Passes)(nil),              // 36: stint.projections.Passes
-	(*events.Author)(nil),       // 37: stint.events.Author
-	(*events.JobSpec)(nil),      // 38: stint.events.JobSpec
-	(events.Code)(0),            // 39: stint.events.Code
-	(events.JobState)(0),        // 40: stint.events.JobState
-	(*Job)(nil),                 // 41: stint.projections.Job
-	(*Array)(nil),               // 42: stint.projections.Array
-	(events.Reason)(0),          // 43: stint.events.Reason
-	(*Node)(nil),                // 44: stint.projections.Node
-	(*events.PartitionDef)(nil), // 45: stint.events.PartitionDef
-	(*events.Config)(nil),       // 46: stint.events.Config
-	(*IntentVerdict)(nil),       // 47: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 48: stint.projections.TermState
-	(*VoidCount)(nil),           // 49: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 50: stint.projections.PolicyState
+	(*AskCrontab)(nil),          // 37: stint.projections.AskCrontab
+	(*AnswerCrontab)(nil),       // 38: stint.projections.AnswerCrontab
+	(*AskTriggers)(nil),         // 39: stint.projections.AskTriggers
+	(*AnswerTriggers)(nil),      // 40: stint.projections.AnswerTriggers
+	(*events.Author)(nil),       // 41: stint.events.Author
+	(*events.JobSpec)(nil),      // 42: stint.events.JobSpec
+	(events.Code)(0),            // 43: stint.events.Code
+	(events.JobState)(0),        // 44: stint.events.JobState
+	(*Job)(nil),                 // 45: stint.projections.Job
+	(*Array)(nil),               // 46: stint.projections.Array
+	(events.Reason)(0),          // 47: stint.events.Reason
+	(*Node)(nil),                // 48: stint.projections.Node
+	(*events.PartitionDef)(nil), // 49: stint.events.PartitionDef
+	(*events.Config)(nil),       // 50: stint.events.Config
+	(*IntentVerdict)(nil),       // 51: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 52: stint.projections.TermState
+	(*VoidCount)(nil),           // 53: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 54: stint.projections.PolicyState
+	(*Crontab)(nil),             // 55: stint.projections.Crontab
+	(*Trigger)(nil),             // 56: stint.projections.Trigger
 }
 var file_projections_view_proto_depIdxs = []int32{
 	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
@@ -3457,64 +3743,70 @@ var file_projections_view_proto_depIdxs = []int32{
 	32, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
 	3,  // 9: stint.projections.Ask.test:type_name -> stint.projections.AskTest
 	34, // 10: stint.projections.Ask.stats:type_name -> stint.projections.AskStats
-	6,  // 11: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
-	12, // 12: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
-	15, // 13: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	18, // 14: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	20, // 15: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	23, // 16: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	25, // 17: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	31, // 18: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	33, // 19: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
-	4,  // 20: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
-	35, // 21: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
-	37, // 22: stint.projections.AskTest.author:type_name -> stint.events.Author
-	38, // 23: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
-	39, // 24: stint.projections.AnswerTest.code:type_name -> stint.events.Code
-	40, // 25: stint.projections.AskJobs.states:type_name -> stint.events.JobState
-	7,  // 26: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	41, // 27: stint.projections.JobView.job:type_name -> stint.projections.Job
-	8,  // 28: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	42, // 29: stint.projections.JobView.array:type_name -> stint.projections.Array
-	43, // 30: stint.projections.Outcome.reason:type_name -> stint.events.Reason
-	9,  // 31: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	43, // 32: stint.projections.Blocker.reason:type_name -> stint.events.Reason
-	8,  // 33: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	44, // 34: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	45, // 35: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	46, // 36: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	13, // 37: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	46, // 38: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	46, // 39: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
-	16, // 40: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
-	47, // 41: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	44, // 42: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	21, // 43: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	46, // 44: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	41, // 45: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	42, // 46: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	41, // 47: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
-	48, // 48: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	49, // 49: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 50: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 51: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	26, // 52: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	27, // 53: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	29, // 54: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	28, // 55: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	41, // 56: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	42, // 57: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	41, // 58: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 59: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	50, // 60: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	46, // 61: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	36, // 62: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	36, // 63: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	64, // [64:64] is the sub-list for method output_type
-	64, // [64:64] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	37, // 11: stint.projections.Ask.crontab:type_name -> stint.projections.AskCrontab
+	39, // 12: stint.projections.Ask.triggers:type_name -> stint.projections.AskTriggers
+	6,  // 13: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
+	12, // 14: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
+	15, // 15: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
+	18, // 16: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
+	20, // 17: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
+	23, // 18: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
+	25, // 19: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
+	31, // 20: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
+	33, // 21: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
+	4,  // 22: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
+	35, // 23: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
+	38, // 24: stint.projections.Answer.crontab:type_name -> stint.projections.AnswerCrontab
+	40, // 25: stint.projections.Answer.triggers:type_name -> stint.projections.AnswerTriggers
+	41, // 26: stint.projections.AskTest.author:type_name -> stint.events.Author
+	42, // 27: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
+	43, // 28: stint.projections.AnswerTest.code:type_name -> stint.events.Code
+	44, // 29: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	7,  // 30: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
+	45, // 31: stint.projections.JobView.job:type_name -> stint.projections.Job
+	8,  // 32: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
+	46, // 33: stint.projections.JobView.array:type_name -> stint.projections.Array
+	47, // 34: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	9,  // 35: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
+	47, // 36: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	8,  // 37: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
+	48, // 38: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	49, // 39: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	50, // 40: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	13, // 41: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
+	50, // 42: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	50, // 43: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
+	16, // 44: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
+	51, // 45: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	48, // 46: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	21, // 47: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	50, // 48: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	45, // 49: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	46, // 50: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	45, // 51: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
+	52, // 52: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	53, // 53: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 54: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 55: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	26, // 56: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	27, // 57: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	29, // 58: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	28, // 59: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	45, // 60: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	46, // 61: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	45, // 62: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 63: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	54, // 64: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	50, // 65: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	36, // 66: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	36, // 67: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	55, // 68: stint.projections.AnswerCrontab.crontab:type_name -> stint.projections.Crontab
+	56, // 69: stint.projections.AnswerTriggers.triggers:type_name -> stint.projections.Trigger
+	70, // [70:70] is the sub-list for method output_type
+	70, // [70:70] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 var file_projections_view_proto_once sync.Once
@@ -3540,6 +3832,8 @@ func file_projections_view_proto_build() {
 		(*Ask_Policy)(nil),
 		(*Ask_Test)(nil),
 		(*Ask_Stats)(nil),
+		(*Ask_Crontab)(nil),
+		(*Ask_Triggers)(nil),
 	}
 	file_projections_view_proto_msgTypes[1].OneofWrappers = []any{
 		(*Answer_Jobs)(nil),
@@ -3553,6 +3847,8 @@ func file_projections_view_proto_build() {
 		(*Answer_Policy)(nil),
 		(*Answer_Test)(nil),
 		(*Answer_Stats)(nil),
+		(*Answer_Crontab)(nil),
+		(*Answer_Triggers)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3560,7 +3856,7 @@ func file_projections_view_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   36,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,6 +21,7 @@ const (
 	voidIDInUse       = "admission under an id that is in use"
 	voidNoSpec        = "admission without a specification or owner"
 	voidNoJob         = "fact about a job that is not hot"
+	voidNoTrigger     = "fact about a trigger that is not set"
 	voidRun           = "fact about another run of the job"
 	voidState         = "fact that the job's state does not allow"
 	voidTasks         = "fact about tasks that are not pending"

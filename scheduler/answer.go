@@ -13,7 +13,7 @@ import (
 )
 
 // views are the kinds of questions a controller answers; see projections.Ask.
-var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy", "test", "stats"}
+var views = []string{"jobs", "nodes", "config", "verdicts", "status", "why", "wait", "policy", "test", "stats", "crontab", "triggers"}
 
 // Subjects of what is said between controllers about outcomes: core messages, never truth.
 const (

@@ -21,6 +21,7 @@ type Config struct {
 	Bus  bus.Bus
 	Name string       // of this controller, unique in the cluster
 	Dir  string       // where snapshots are kept; "" keeps none
+	Home string       // the cluster's directory, for commands that programs of triggers call; may be empty
 	Log  *slog.Logger // nil: slog.Default
 	// Level is told how much is to be logged whenever the configuration or an administrator says otherwise; nil: nobody is.
 	Level func(slog.Level)
@@ -57,6 +58,8 @@ type Controller struct {
 	memory   *cycle.Memory
 	feed     *feed
 	mail     *mailer
+	triggers *triggers
+	zone     *events.Zone // the site's local time this year; nil: not asked for yet
 	beats    *beats
 	outcomes *outcomes
 	stats    *stats
@@ -105,6 +108,7 @@ func New(cfg Config) (*Controller, error) {
 	c.feed = newFeed(cfg.Bus.Jobs(), c.log)
 	c.mail = newMailer(c.log, cfg.Clock, c.shown.Load)
 	c.feed.told = c.mail.told
+	c.triggers = newTriggers(c.log, cfg.Home)
 	c.beats = newBeats(cfg.Clock)
 	c.outcomes = newOutcomes()
 	c.stats = newStats(cfg.Clock().UnixMicro())
@@ -159,6 +163,7 @@ func (c *Controller) start(ctx context.Context) (wait func()) {
 		for range 4 {
 			<-done
 		}
+		c.triggers.wait()
 		c.snaps.wait()
 	}
 }

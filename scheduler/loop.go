@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"stint/events"
@@ -83,6 +84,9 @@ func (c *Controller) fold(b bus.Batch) {
 		}
 		changes := c.state.Changes()
 		c.act(changes)
+		if c.lead.led && c.leading() {
+			c.triggers.pull(slices.Clone(c.state.Pulled()))
+		}
 		if c.lead.tip { // what was there before is not of this time
 			c.stats.changed(changes)
 		}

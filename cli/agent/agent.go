@@ -273,6 +273,8 @@ func (c *call) answer(req *wire.Request) *wire.Response {
 	switch w := req.What.(type) {
 	case *wire.Request_Submit:
 		return c.submit(w.Submit)
+	case *wire.Request_Crontab:
+		return c.crontab(w.Crontab)
 	case *wire.Request_Control:
 		return c.control(w.Control)
 	case *wire.Request_Ask:

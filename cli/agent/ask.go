@@ -26,6 +26,9 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 	if t := q.GetTest(); t != nil {
 		t.Author = c.author()
 	}
+	if t := q.GetCrontab(); t != nil {
+		t.Asker = c.agent.names.User(c.ctx, c.peer.uid, c.peer.gid).User
+	}
 	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
 	a, err := c.agent.askState(c.ctx, view, q, askTime+wait)
 	if err != nil {
@@ -56,6 +59,10 @@ func viewOf(q *projections.Ask) (view string, wait time.Duration) {
 		return "why", 0
 	case *projections.Ask_Test:
 		return "test", 0
+	case *projections.Ask_Crontab:
+		return "crontab", 0
+	case *projections.Ask_Triggers:
+		return "triggers", 0
 	case *projections.Ask_Verdicts:
 		return "verdicts", ms(w.Verdicts.WaitMs)
 	case *projections.Ask_Wait:

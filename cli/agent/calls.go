@@ -30,6 +30,8 @@ func kindOf(req *wire.Request) kind {
 	switch w := req.What.(type) {
 	case *wire.Request_Submit:
 		return kind{"REQUEST_SUBMIT_BATCH_JOB", 4003}
+	case *wire.Request_Crontab:
+		return kind{"REQUEST_UPDATE_CRONTAB", 2202}
 	case *wire.Request_Control:
 		if k, ok := verbKinds[w.Control.GetVerb()]; ok {
 			return k

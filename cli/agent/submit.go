@@ -94,7 +94,7 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 
 // control appends one act.
 func (c *call) control(ctl *wire.Control) *wire.Response {
-	if ctl.Verb == events.Verb_SUBMIT || ctl.Verb == events.Verb_VERB_UNKNOWN {
+	if ctl.Verb == events.Verb_SUBMIT || ctl.Verb == events.Verb_CRONTAB || ctl.Verb == events.Verb_VERB_UNKNOWN {
 		return refuse(events.Code_MALFORMED, "that is not an act of control")
 	}
 	if len(ctl.Body) > intentMost && ctl.Verb != events.Verb_CONFIGURE || len(ctl.Body) > bus.MaxData-1024 {

@@ -32,6 +32,9 @@ type World struct {
 	Users   Users
 	Wait    func(time.Duration) time.Time // lets time pass and returns what time it is then
 
+	// Terminal says whether a person sits before Stdin; nil: it is asked itself.
+	Terminal func() bool
+
 	conn   *wire.Conn
 	called []string // the command line
 	conf   string   // path of slurm.conf, as the agent told

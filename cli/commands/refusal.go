@@ -35,6 +35,10 @@ var refusals = map[events.Code]string{
 	events.Code_NOT_HET_JOB_LEADER:      "Job not heterogeneous job leader",
 	events.Code_RATE_LIMITED:            "Too many requests",
 	events.Code_QUEUE_FULL:              "Slurm temporarily unable to accept job, sleeping and retrying",
+	events.Code_CRON_CANCEL:             "Cannot cancel scrontab jobs without --cron flag.",
+	events.Code_CRON_CHANGE:             "Cannot modify scrontab jobs through scontrol",
+	events.Code_DUPLICATE_TRIGGER:       "Duplicate event trigger",
+	events.Code_NO_TRIGGER:              "No such process",
 	events.Code_ROOT_DENIED:             "Access/permission denied",
 }
 

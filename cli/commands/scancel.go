@@ -108,6 +108,8 @@ func scancelExit(code events.Code) int {
 		return 2017 & 0xff
 	case events.Code_BAD_STATE: // a signal for a job that does not run
 		return 2020 & 0xff
+	case events.Code_CRON_CANCEL:
+		return 2098 & 0xff
 	case events.Code_NOT_WHOLE_HET_JOB:
 		return 60
 	}

@@ -29,7 +29,7 @@ func partition(s *slurm.Scontrol, w *World) int {
 var errorNumbers = map[int64]events.Code{
 	2000: events.Code_INVALID_PARTITION, 2002: events.Code_ACCESS_DENIED, 2005: events.Code_INVALID_FEATURE, 2006: events.Code_INVALID_GRES, 2010: events.Code_POLICY,
 	2014: events.Code_NODE_CONFIG_UNAVAILABLE, 2017: events.Code_UNKNOWN_JOB, 2018: events.Code_INVALID_NODE, 2021: events.Code_ALREADY_DONE,
-	2043: events.Code_INVALID_NODE_STATE, 2045: events.Code_INVALID_ACCOUNT, 2051: events.Code_INVALID_TIME_LIMIT, 2066: events.Code_INVALID_QOS,
+	2089: events.Code_DUPLICATE_TRIGGER, 2096: events.Code_CRON_CHANGE, 2098: events.Code_CRON_CANCEL, 2043: events.Code_INVALID_NODE_STATE, 2045: events.Code_INVALID_ACCOUNT, 2051: events.Code_INVALID_TIME_LIMIT, 2066: events.Code_INVALID_QOS,
 }
 
 // errorText is what a number of an error stands for: the system's up to 1000, Slurm's of refusals that are known here.

@@ -99,6 +99,9 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 		return &wire.Response{What: &wire.Response_Welcome{Welcome: &wire.Welcome{Uid: h.caller, User: h.author().User, Host: "login"}}}
 	case *wire.Request_Ask:
 		q.Ask.Uid = &h.caller
+		if t := q.Ask.GetCrontab(); t != nil {
+			t.Asker = h.author().User
+		}
 		if t := q.Ask.GetTest(); t != nil {
 			return &wire.Response{What: &wire.Response_Answer{Answer: &projections.Answer{What: &projections.Answer_Test{
 				Test: cycle.Test(w.Fold, h.author(), t.GetSpec(), w.Now()),
@@ -108,6 +111,19 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 	case *wire.Request_Control:
 		seq, _ := w.Intent(h.author(), q.Control.Verb, raw(q.Control.Body))
 		return h.verdict(seq, 0)
+	case *wire.Request_Crontab:
+		body := &events.Crontab{Text: q.Crontab.Text, Remove: q.Crontab.Remove}
+		for name, uid := range people {
+			if q.Crontab.Of == name || q.Crontab.Of == strconv.Itoa(int(uid)) {
+				body.Owner = &events.Author{Uid: uid, Gid: uid, User: name, Group: name}
+			}
+		}
+		for _, e := range q.Crontab.Entries {
+			e.Spec.Script, e.Spec.Environment = h.keep(e.Script), h.keep(e.Environment)
+			body.Entries = append(body.Entries, e.Spec)
+		}
+		seq, id := w.Intent(h.author(), events.Verb_CRONTAB, body)
+		return h.verdict(seq, id)
 	case *wire.Request_Submit:
 		spec := q.Submit.Jobs[0].Components[0].Spec
 		spec.Script = h.keep(q.Submit.Jobs[0].Components[0].Script)
@@ -204,6 +220,9 @@ func (h *host) run(uid uint32, environ []string, stdin, name string, args ...str
 			h.script.World.Advance(d.Microseconds())
 			return time.UnixMicro(h.script.World.Now()).UTC()
 		},
+	}
+	if w.Getenv("TERMINAL") != "" {
+		w.Terminal = func() bool { return true }
 	}
 	if text := w.Getenv("TURNS"); text != "" { // how often a command may wait before the test ends it
 		n, _ := strconv.Atoi(text)

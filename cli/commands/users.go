@@ -17,6 +17,7 @@ type Users struct {
 	Name func(uid uint32) string          // "" if there is none of that number
 	Uid  func(name string) (uint32, bool) // the number of a name
 	In   func(group string) bool          // whether the caller is in a group, or it can't be told; nil: it can't
+	Home func(uid uint32) string          // "" if it is not known; nil: none is
 	All  bool                             // no user of the host is unknown to these functions
 }
 
@@ -38,6 +39,12 @@ func hostUsers() Users {
 			}
 			n, err := strconv.ParseUint(u.Uid, 10, 32)
 			return uint32(n), err == nil
+		},
+		Home: func(uid uint32) string {
+			if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+				return u.HomeDir
+			}
+			return ""
 		},
 		In:  inGroup,
 		All: filesOnly(),

@@ -35,6 +35,9 @@ func (t *Table) Help(r Release) string {
 		}
 		fmt.Fprintf(&b, "%-34s%s\n", left, o.Help)
 	}
+	if t.Example != "" {
+		fmt.Fprintf(&b, "\nExample:\n%s", t.Example)
+	}
 	return b.String()
 }
 

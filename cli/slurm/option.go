@@ -90,6 +90,7 @@ type Table struct {
 	Command string
 	Usage   string   // what follows the command's name in the usage line
 	Options []Option // in the order of the help
+	Example string   // for the end of the help; empty: none
 	Submits bool     // sbatch, srun, salloc: the first word that is no option ends the options, and bad ones exit with 255
 }
 

@@ -41,6 +41,7 @@ type Request struct {
 	//	*Request_Blob
 	//	*Request_Stats
 	//	*Request_Step
+	//	*Request_Crontab
 	What          isRequest_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -157,6 +158,15 @@ func (x *Request) GetStep() *tasks.Question {
 	return nil
 }
 
+func (x *Request) GetCrontab() *Crontab {
+	if x != nil {
+		if x, ok := x.What.(*Request_Crontab); ok {
+			return x.Crontab
+		}
+	}
+	return nil
+}
+
 type isRequest_What interface {
 	isRequest_What()
 }
@@ -193,6 +203,10 @@ type Request_Step struct {
 	Step *tasks.Question `protobuf:"bytes,7,opt,name=step,proto3,oneof"` // about steps in an allocation of the caller's: Create, Find or Look
 }
 
+type Request_Crontab struct {
+	Crontab *Crontab `protobuf:"bytes,20,opt,name=crontab,proto3,oneof"`
+}
+
 func (*Request_Submit) isRequest_What() {}
 
 func (*Request_Control) isRequest_What() {}
@@ -208,6 +222,8 @@ func (*Request_Blob) isRequest_What() {}
 func (*Request_Stats) isRequest_What() {}
 
 func (*Request_Step) isRequest_What() {}
+
+func (*Request_Crontab) isRequest_What() {}
 
 type Response struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -584,6 +600,77 @@ func (x *Component) GetEnvironment() []byte {
 	return nil
 }
 
+// Crontab: what a user wants run again and again; entries are those of text, in its order.
+type Crontab struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Entries       []*Component           `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	Remove        bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
+	Of            string                 `protobuf:"bytes,4,opt,name=of,proto3" json:"of,omitempty"` // whose, by name or number; empty: the caller's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Crontab) Reset() {
+	file_cli_wire_wire_proto_init()
+	*x = Crontab{}
+	mi := &file_cli_wire_wire_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Crontab) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Crontab) ProtoMessage() {}
+
+func (x *Crontab) ProtoReflect() protoreflect.Message {
+	file_cli_wire_wire_proto_init()
+	mi := &file_cli_wire_wire_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Crontab.ProtoReflect.Descriptor instead.
+func (*Crontab) Descriptor() ([]byte, []int) {
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Crontab) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Crontab) GetEntries() []*Component {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *Crontab) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+func (x *Crontab) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
 // Control: one act on jobs, nodes or the configuration.
 type Control struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -597,7 +684,7 @@ type Control struct {
 func (x *Control) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Control{}
-	mi := &file_cli_wire_wire_proto_msgTypes[5]
+	mi := &file_cli_wire_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +697,7 @@ func (*Control) ProtoMessage() {}
 
 func (x *Control) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[5]
+	mi := &file_cli_wire_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +710,7 @@ func (x *Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{5}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Control) GetVerb() events.Verb {
@@ -657,7 +744,7 @@ type Verdicts struct {
 func (x *Verdicts) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Verdicts{}
-	mi := &file_cli_wire_wire_proto_msgTypes[6]
+	mi := &file_cli_wire_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +757,7 @@ func (*Verdicts) ProtoMessage() {}
 
 func (x *Verdicts) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[6]
+	mi := &file_cli_wire_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +770,7 @@ func (x *Verdicts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdicts.ProtoReflect.Descriptor instead.
 func (*Verdicts) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{6}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Verdicts) GetVerdicts() []*Verdict {
@@ -710,7 +797,7 @@ type Verdict struct {
 func (x *Verdict) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Verdict{}
-	mi := &file_cli_wire_wire_proto_msgTypes[7]
+	mi := &file_cli_wire_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +810,7 @@ func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[7]
+	mi := &file_cli_wire_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +823,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{7}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Verdict) GetSeq() uint64 {
@@ -804,7 +891,7 @@ type Hello struct {
 func (x *Hello) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Hello{}
-	mi := &file_cli_wire_wire_proto_msgTypes[8]
+	mi := &file_cli_wire_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +904,7 @@ func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[8]
+	mi := &file_cli_wire_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +917,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{9}
 }
 
 type Welcome struct {
@@ -849,7 +936,7 @@ type Welcome struct {
 func (x *Welcome) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Welcome{}
-	mi := &file_cli_wire_wire_proto_msgTypes[9]
+	mi := &file_cli_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +949,7 @@ func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[9]
+	mi := &file_cli_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +962,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Welcome) GetUid() uint32 {
@@ -938,7 +1025,7 @@ type Stats struct {
 func (x *Stats) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Stats{}
-	mi := &file_cli_wire_wire_proto_msgTypes[10]
+	mi := &file_cli_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1038,7 @@ func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[10]
+	mi := &file_cli_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1051,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{10}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Stats) GetReset_() bool {
@@ -990,7 +1077,7 @@ type Counted struct {
 func (x *Counted) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Counted{}
-	mi := &file_cli_wire_wire_proto_msgTypes[11]
+	mi := &file_cli_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1090,7 @@ func (*Counted) ProtoMessage() {}
 
 func (x *Counted) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[11]
+	mi := &file_cli_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1103,7 @@ func (x *Counted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counted.ProtoReflect.Descriptor instead.
 func (*Counted) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{11}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Counted) GetAnswer() *projections.Answer {
@@ -1082,7 +1169,7 @@ type Calls struct {
 func (x *Calls) Reset() {
 	file_cli_wire_wire_proto_init()
 	*x = Calls{}
-	mi := &file_cli_wire_wire_proto_msgTypes[12]
+	mi := &file_cli_wire_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1182,7 @@ func (*Calls) ProtoMessage() {}
 
 func (x *Calls) ProtoReflect() protoreflect.Message {
 	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[12]
+	mi := &file_cli_wire_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1195,7 @@ func (x *Calls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Calls.ProtoReflect.Descriptor instead.
 func (*Calls) Descriptor() ([]byte, []int) {
-	return file_cli_wire_wire_proto_rawDescGZIP(), []int{12}
+	return file_cli_wire_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Calls) GetName() string {
@@ -1151,7 +1238,7 @@ var File_cli_wire_wire_proto protoreflect.FileDescriptor
 const file_cli_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"\x13cli/wire/wire.proto\x12\n" +
-	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x19executor/tasks/step.proto\x1a\x16ledger/rows/rows.proto\"\xfb\x02\n" +
+	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x19executor/tasks/step.proto\x1a\x16ledger/rows/rows.proto\"\xac\x03\n" +
 	"\aRequest\x12,\n" +
 	"\x06submit\x18\x01 \x01(\v2\x12.stint.wire.SubmitH\x00R\x06submit\x12/\n" +
 	"\acontrol\x18\x02 \x01(\v2\x13.stint.wire.ControlH\x00R\acontrol\x12*\n" +
@@ -1160,7 +1247,8 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
 	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blob\x12)\n" +
 	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05stats\x12+\n" +
-	"\x04step\x18\a \x01(\v2\x15.stint.tasks.QuestionH\x00R\x04stepB\x06\n" +
+	"\x04step\x18\a \x01(\v2\x15.stint.tasks.QuestionH\x00R\x04step\x12/\n" +
+	"\acrontab\x18\x14 \x01(\v2\x13.stint.wire.CrontabH\x00R\acrontabB\x06\n" +
 	"\x04what\"\xb5\x03\n" +
 	"\bResponse\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
@@ -1188,7 +1276,12 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\tComponent\x12)\n" +
 	"\x04spec\x18\x01 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12\x16\n" +
 	"\x06script\x18\x02 \x01(\fR\x06script\x12 \n" +
-	"\venvironment\x18\x03 \x01(\fR\venvironment\"^\n" +
+	"\venvironment\x18\x03 \x01(\fR\venvironment\"v\n" +
+	"\aCrontab\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12/\n" +
+	"\aentries\x18\x02 \x03(\v2\x15.stint.wire.ComponentR\aentries\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\bR\x06remove\x12\x0e\n" +
+	"\x02of\x18\x04 \x01(\tR\x02of\"^\n" +
 	"\aControl\x12&\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x12.stint.events.VerbR\x04verb\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x17\n" +
@@ -1242,64 +1335,67 @@ func file_cli_wire_wire_proto_rawDescGZIP() []byte {
 	return file_cli_wire_wire_proto_rawDescData
 }
 
-var file_cli_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_cli_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_cli_wire_wire_proto_goTypes = []any{
 	(*Request)(nil),            // 0: stint.wire.Request
 	(*Response)(nil),           // 1: stint.wire.Response
 	(*Submit)(nil),             // 2: stint.wire.Submit
 	(*Job)(nil),                // 3: stint.wire.Job
 	(*Component)(nil),          // 4: stint.wire.Component
-	(*Control)(nil),            // 5: stint.wire.Control
-	(*Verdicts)(nil),           // 6: stint.wire.Verdicts
-	(*Verdict)(nil),            // 7: stint.wire.Verdict
-	(*Hello)(nil),              // 8: stint.wire.Hello
-	(*Welcome)(nil),            // 9: stint.wire.Welcome
-	(*Stats)(nil),              // 10: stint.wire.Stats
-	(*Counted)(nil),            // 11: stint.wire.Counted
-	(*Calls)(nil),              // 12: stint.wire.Calls
-	(*projections.Ask)(nil),    // 13: stint.projections.Ask
-	(*rows.Ask)(nil),           // 14: stint.ledger.Ask
-	(*events.BlobRef)(nil),     // 15: stint.events.BlobRef
-	(*tasks.Question)(nil),     // 16: stint.tasks.Question
-	(events.Code)(0),           // 17: stint.events.Code
-	(*projections.Answer)(nil), // 18: stint.projections.Answer
-	(*rows.Answer)(nil),        // 19: stint.ledger.Answer
-	(*tasks.Reply)(nil),        // 20: stint.tasks.Reply
-	(*events.JobSpec)(nil),     // 21: stint.events.JobSpec
-	(events.Verb)(0),           // 22: stint.events.Verb
-	(*events.Verdict)(nil),     // 23: stint.events.Verdict
+	(*Crontab)(nil),            // 5: stint.wire.Crontab
+	(*Control)(nil),            // 6: stint.wire.Control
+	(*Verdicts)(nil),           // 7: stint.wire.Verdicts
+	(*Verdict)(nil),            // 8: stint.wire.Verdict
+	(*Hello)(nil),              // 9: stint.wire.Hello
+	(*Welcome)(nil),            // 10: stint.wire.Welcome
+	(*Stats)(nil),              // 11: stint.wire.Stats
+	(*Counted)(nil),            // 12: stint.wire.Counted
+	(*Calls)(nil),              // 13: stint.wire.Calls
+	(*projections.Ask)(nil),    // 14: stint.projections.Ask
+	(*rows.Ask)(nil),           // 15: stint.ledger.Ask
+	(*events.BlobRef)(nil),     // 16: stint.events.BlobRef
+	(*tasks.Question)(nil),     // 17: stint.tasks.Question
+	(events.Code)(0),           // 18: stint.events.Code
+	(*projections.Answer)(nil), // 19: stint.projections.Answer
+	(*rows.Answer)(nil),        // 20: stint.ledger.Answer
+	(*tasks.Reply)(nil),        // 21: stint.tasks.Reply
+	(*events.JobSpec)(nil),     // 22: stint.events.JobSpec
+	(events.Verb)(0),           // 23: stint.events.Verb
+	(*events.Verdict)(nil),     // 24: stint.events.Verdict
 }
 var file_cli_wire_wire_proto_depIdxs = []int32{
 	2,  // 0: stint.wire.Request.submit:type_name -> stint.wire.Submit
-	5,  // 1: stint.wire.Request.control:type_name -> stint.wire.Control
-	13, // 2: stint.wire.Request.ask:type_name -> stint.projections.Ask
-	14, // 3: stint.wire.Request.account:type_name -> stint.ledger.Ask
-	8,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
-	15, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
-	10, // 6: stint.wire.Request.stats:type_name -> stint.wire.Stats
-	16, // 7: stint.wire.Request.step:type_name -> stint.tasks.Question
-	17, // 8: stint.wire.Response.code:type_name -> stint.events.Code
-	6,  // 9: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
-	18, // 10: stint.wire.Response.answer:type_name -> stint.projections.Answer
-	19, // 11: stint.wire.Response.account:type_name -> stint.ledger.Answer
-	9,  // 12: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
-	11, // 13: stint.wire.Response.counted:type_name -> stint.wire.Counted
-	20, // 14: stint.wire.Response.step:type_name -> stint.tasks.Reply
-	3,  // 15: stint.wire.Submit.jobs:type_name -> stint.wire.Job
-	4,  // 16: stint.wire.Job.components:type_name -> stint.wire.Component
-	21, // 17: stint.wire.Component.spec:type_name -> stint.events.JobSpec
-	22, // 18: stint.wire.Control.verb:type_name -> stint.events.Verb
-	7,  // 19: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
-	17, // 20: stint.wire.Verdict.code:type_name -> stint.events.Code
-	23, // 21: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
-	18, // 22: stint.wire.Counted.answer:type_name -> stint.projections.Answer
-	12, // 23: stint.wire.Counted.kinds:type_name -> stint.wire.Calls
-	12, // 24: stint.wire.Counted.users:type_name -> stint.wire.Calls
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	6,  // 1: stint.wire.Request.control:type_name -> stint.wire.Control
+	14, // 2: stint.wire.Request.ask:type_name -> stint.projections.Ask
+	15, // 3: stint.wire.Request.account:type_name -> stint.ledger.Ask
+	9,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
+	16, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
+	11, // 6: stint.wire.Request.stats:type_name -> stint.wire.Stats
+	17, // 7: stint.wire.Request.step:type_name -> stint.tasks.Question
+	5,  // 8: stint.wire.Request.crontab:type_name -> stint.wire.Crontab
+	18, // 9: stint.wire.Response.code:type_name -> stint.events.Code
+	7,  // 10: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
+	19, // 11: stint.wire.Response.answer:type_name -> stint.projections.Answer
+	20, // 12: stint.wire.Response.account:type_name -> stint.ledger.Answer
+	10, // 13: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
+	12, // 14: stint.wire.Response.counted:type_name -> stint.wire.Counted
+	21, // 15: stint.wire.Response.step:type_name -> stint.tasks.Reply
+	3,  // 16: stint.wire.Submit.jobs:type_name -> stint.wire.Job
+	4,  // 17: stint.wire.Job.components:type_name -> stint.wire.Component
+	22, // 18: stint.wire.Component.spec:type_name -> stint.events.JobSpec
+	4,  // 19: stint.wire.Crontab.entries:type_name -> stint.wire.Component
+	23, // 20: stint.wire.Control.verb:type_name -> stint.events.Verb
+	8,  // 21: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
+	18, // 22: stint.wire.Verdict.code:type_name -> stint.events.Code
+	24, // 23: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
+	19, // 24: stint.wire.Counted.answer:type_name -> stint.projections.Answer
+	13, // 25: stint.wire.Counted.kinds:type_name -> stint.wire.Calls
+	13, // 26: stint.wire.Counted.users:type_name -> stint.wire.Calls
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 var file_cli_wire_wire_proto_once sync.Once
@@ -1324,6 +1420,7 @@ func file_cli_wire_wire_proto_build() {
 		(*Request_Blob)(nil),
 		(*Request_Stats)(nil),
 		(*Request_Step)(nil),
+		(*Request_Crontab)(nil),
 	}
 	file_cli_wire_wire_proto_msgTypes[1].OneofWrappers = []any{
 		(*Response_Verdicts)(nil),
@@ -1340,7 +1437,7 @@ func file_cli_wire_wire_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cli_wire_wire_proto_rawDesc), len(file_cli_wire_wire_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

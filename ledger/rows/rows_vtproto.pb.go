@@ -91,7 +91,9 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.FailedNode = m.FailedNode
 	r.Resized = m.Resized
 	r.TasksAsked = m.TasksAsked
+	r.Script = m.Script.CloneVT()
 	r.WaitReason = m.WaitReason
+	r.Allocation = m.Allocation.CloneVT()
 	r.Association = m.Association
 	r.QosId = m.QosId
 	r.Steps = m.Steps
@@ -100,20 +102,6 @@ func (m *JobRow) CloneVT() *JobRow {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
 		r.Tasks = tmpContainer
-	}
-	if rhs := m.Script; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.BlobRef }); ok {
-			r.Script = vtpb.CloneVT()
-		} else {
-			r.Script = proto.Clone(rhs).(*events.BlobRef)
-		}
-	}
-	if rhs := m.Allocation; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
-			r.Allocation = vtpb.CloneVT()
-		} else {
-			r.Allocation = proto.Clone(rhs).(*events.Allocation)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -275,15 +263,9 @@ func (m *AllocationRow) CloneVT() *AllocationRow {
 		return (*AllocationRow)(nil)
 	}
 	r := new(AllocationRow)
+	r.Allocation = m.Allocation.CloneVT()
 	r.Run = m.Run
 	r.StartUs = m.StartUs
-	if rhs := m.Allocation; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
-			r.Allocation = vtpb.CloneVT()
-		} else {
-			r.Allocation = proto.Clone(rhs).(*events.Allocation)
-		}
-	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -708,6 +690,7 @@ func (m *Record) CloneVT() *Record {
 	}
 	r := new(Record)
 	r.Job = m.Job.CloneVT()
+	r.Allocation = m.Allocation.CloneVT()
 	r.StepsOnly = m.StepsOnly
 	if rhs := m.Steps; rhs != nil {
 		tmpContainer := make([]*StepRow, len(rhs))
@@ -715,13 +698,6 @@ func (m *Record) CloneVT() *Record {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Steps = tmpContainer
-	}
-	if rhs := m.Allocation; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Allocation }); ok {
-			r.Allocation = vtpb.CloneVT()
-		} else {
-			r.Allocation = proto.Clone(rhs).(*events.Allocation)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1019,18 +995,10 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 	if this.TasksAsked != that.TasksAsked {
 		return false
 	}
-	if equal, ok := interface{}(this.Script).(interface{ EqualVT(*events.BlobRef) bool }); ok {
-		if !equal.EqualVT(that.Script) {
-			return false
-		}
-	} else if !proto.Equal(this.Script, that.Script) {
+	if !this.Script.EqualVT(that.Script) {
 		return false
 	}
-	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
-		if !equal.EqualVT(that.Allocation) {
-			return false
-		}
-	} else if !proto.Equal(this.Allocation, that.Allocation) {
+	if !this.Allocation.EqualVT(that.Allocation) {
 		return false
 	}
 	if this.WaitReason != that.WaitReason {
@@ -1331,11 +1299,7 @@ func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
-		if !equal.EqualVT(that.Allocation) {
-			return false
-		}
-	} else if !proto.Equal(this.Allocation, that.Allocation) {
+	if !this.Allocation.EqualVT(that.Allocation) {
 		return false
 	}
 	if this.Run != that.Run {
@@ -2119,11 +2083,7 @@ func (this *Record) EqualVT(that *Record) bool {
 			}
 		}
 	}
-	if equal, ok := interface{}(this.Allocation).(interface{ EqualVT(*events.Allocation) bool }); ok {
-		if !equal.EqualVT(that.Allocation) {
-			return false
-		}
-	} else if !proto.Equal(this.Allocation, that.Allocation) {
+	if !this.Allocation.EqualVT(that.Allocation) {
 		return false
 	}
 	if this.StepsOnly != that.StepsOnly {
@@ -2345,48 +2305,24 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xa8
 	}
 	if m.Allocation != nil {
-		if vtmsg, ok := interface{}(m.Allocation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Allocation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
 		dAtA[i] = 0xa2
 	}
 	if m.Script != nil {
-		if vtmsg, ok := interface{}(m.Script).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Script)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Script.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x4
 		i--
@@ -3528,24 +3464,12 @@ func (m *AllocationRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Allocation != nil {
-		if vtmsg, ok := interface{}(m.Allocation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Allocation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4788,24 +4712,12 @@ func (m *Record) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x20
 	}
 	if m.Allocation != nil {
-		if vtmsg, ok := interface{}(m.Allocation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Allocation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Allocation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -5312,23 +5224,11 @@ func (m *JobRow) SizeVT() (n int) {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.TasksAsked))
 	}
 	if m.Script != nil {
-		if size, ok := interface{}(m.Script).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Script)
-		}
+		l = m.Script.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Allocation != nil {
-		if size, ok := interface{}(m.Allocation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Allocation)
-		}
+		l = m.Allocation.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.WaitReason != 0 {
@@ -5588,13 +5488,7 @@ func (m *AllocationRow) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Allocation != nil {
-		if size, ok := interface{}(m.Allocation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Allocation)
-		}
+		l = m.Allocation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Run != 0 {
@@ -6134,13 +6028,7 @@ func (m *Record) SizeVT() (n int) {
 		}
 	}
 	if m.Allocation != nil {
-		if size, ok := interface{}(m.Allocation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Allocation)
-		}
+		l = m.Allocation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.StepsOnly {
@@ -7963,16 +7851,8 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Script == nil {
 				m.Script = &events.BlobRef{}
 			}
-			if unmarshal, ok := interface{}(m.Script).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Script); err != nil {
-					return err
-				}
+			if err := m.Script.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 68:
@@ -8007,16 +7887,8 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if unmarshal, ok := interface{}(m.Allocation).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
-					return err
-				}
+			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 69:
@@ -9730,16 +9602,8 @@ func (m *AllocationRow) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if unmarshal, ok := interface{}(m.Allocation).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
-					return err
-				}
+			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 2:
@@ -13038,16 +12902,8 @@ func (m *Record) UnmarshalVT(dAtA []byte) error {
 			if m.Allocation == nil {
 				m.Allocation = &events.Allocation{}
 			}
-			if unmarshal, ok := interface{}(m.Allocation).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Allocation); err != nil {
-					return err
-				}
+			if err := m.Allocation.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 4:

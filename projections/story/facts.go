@@ -106,6 +106,27 @@ func (t *teller) fact(i int, f *events.Fact) {
 			limit = fmt.Sprintf("a time limit of %ds", s.LimitS)
 		}
 		t.job(i, s.Job, "step-limited", leader, fmt.Sprintf("step %s of run %d has %s", events.StepName(s.Step), s.Run, limit), "by "+t.names.User(s.ByUid))
+	case *events.Fact_CrontabSet:
+		s := f.CrontabSet
+		what := fmt.Sprintf("%s has a crontab of %s", s.User, plural(uint64(len(s.Jobs)), "entry", "entries"))
+		if s.Removed {
+			what = s.User + " has no crontab any more"
+		}
+		t.line(i, "crontab-set", leader, what, "by "+t.names.User(s.ByUid))
+	case *events.Fact_ZoneSet:
+		t.line(i, "zone-set", leader, fmt.Sprintf("local time is %+d s from UTC, and changes %s in the years to come",
+			f.ZoneSet.GetZone().GetOffsetS(), plural(uint64(len(f.ZoneSet.GetZone().GetShifts())), "time")), "")
+	case *events.Fact_TriggerSet:
+		s := f.TriggerSet.GetTrigger()
+		t.line(i, "trigger-set", leader, fmt.Sprintf("trigger %d runs %s", s.GetId(), s.GetProgram()), "by "+s.GetOwner().GetUser())
+	case *events.Fact_TriggersCleared:
+		why := "there is nothing more that they could wait for"
+		if f.TriggersCleared.GetIntent() != nil {
+			why = "by " + t.names.User(f.TriggersCleared.ByUid)
+		}
+		t.line(i, "triggers-cleared", leader, fmt.Sprintf("triggers cleared: %v", f.TriggersCleared.Ids), why)
+	case *events.Fact_TriggerPulled:
+		t.line(i, "trigger-pulled", leader, fmt.Sprintf("trigger %d is pulled, about %s", f.TriggerPulled.Id, f.TriggerPulled.Argument), "")
 	case *events.Fact_ConfigSet:
 		var set []string
 		for _, s := range f.ConfigSet.Settings {

@@ -131,7 +131,18 @@ func factJSON(f *events.Fact, seen func(uint32, *events.JobSpec) *events.JobSpec
 			f = &events.Fact{Kind: &events.Fact_Admitted{Admitted: a}}
 		}
 	}
+	if s := f.GetCrontabSet(); s.GetText() != "" && hidden(s.Uid, seen) {
+		s = s.CloneVT()
+		s.Text = ""
+		f = &events.Fact{Kind: &events.Fact_CrontabSet{CrontabSet: s}}
+	}
 	return protoJSON(f)
+}
+
+// hidden says whether what is a user's alone is not shown.
+func hidden(owner uint32, seen func(uint32, *events.JobSpec) *events.JobSpec) bool {
+	probe := &events.JobSpec{Export: "A=b"}
+	return seen(owner, probe) != probe
 }
 
 // intentJSON shows the body as the message it is.
@@ -146,6 +157,18 @@ func intentJSON(i *events.Intent, seen func(uint32, *events.JobSpec) *events.Job
 	if s, ok := body.(*events.Submit); ok { // decoded for this, so it may be changed
 		for n, spec := range s.Components {
 			s.Components[n] = seen(i.GetAuthor().GetUid(), spec)
+		}
+	}
+	if t, ok := body.(*events.Crontab); ok {
+		owner := i.GetAuthor().GetUid()
+		if t.Owner != nil {
+			owner = t.Owner.Uid
+		}
+		for n, spec := range t.Entries {
+			t.Entries[n] = seen(owner, spec)
+		}
+		if hidden(owner, seen) {
+			t.Text = ""
 		}
 	}
 	inner := protoJSON(body)
@@ -183,6 +206,12 @@ func bodyOf(i *events.Intent) proto.Message {
 		m = &events.UpdateNode{}
 	case events.Verb_CONFIGURE:
 		m = &events.Config{}
+	case events.Verb_CRONTAB:
+		m = &events.Crontab{}
+	case events.Verb_SET_TRIGGER:
+		m = &events.Trigger{}
+	case events.Verb_CLEAR_TRIGGERS:
+		m = &events.ClearTriggers{}
 	case events.Verb_ADMINISTER:
 		m = &events.Policy{}
 	default:

@@ -120,6 +120,32 @@ func (t *teller) intent(i int, intent *events.Intent) {
 			t.targets(i, "cancel", who, what, m.Targets, filterText(m.Filter))
 			return
 		}
+	case events.Verb_CRONTAB:
+		m := &events.Crontab{}
+		if m.UnmarshalVT(body) == nil {
+			whose := "a crontab"
+			if m.Owner != nil {
+				whose = "the crontab of " + m.Owner.User
+			}
+			what := fmt.Sprintf("sets %s of %s", whose, plural(uint64(len(m.Entries)), "entry", "entries"))
+			if m.Remove {
+				what = "removes " + whose
+			}
+			t.line(i, "crontab", who, what, "")
+			return
+		}
+	case events.Verb_SET_TRIGGER:
+		m := &events.Trigger{}
+		if m.UnmarshalVT(body) == nil {
+			t.line(i, "set-trigger", who, "sets a trigger that runs "+m.Program, "")
+			return
+		}
+	case events.Verb_CLEAR_TRIGGERS:
+		m := &events.ClearTriggers{}
+		if m.UnmarshalVT(body) == nil {
+			t.line(i, "clear-triggers", who, "clears triggers", "")
+			return
+		}
 	case events.Verb_TOP:
 		m := &events.Select{}
 		if m.UnmarshalVT(body) == nil {

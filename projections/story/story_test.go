@@ -60,6 +60,10 @@ func messages(t *testing.T) []*events.Event {
 		intent(events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: "n1", Order: events.NodeOrder_NODE_DRAIN, Reason: &name}),
 		intent(events.Verb_CONFIGURE, &events.Config{}),
 		intent(events.Verb_ADMINISTER, policy),
+		intent(events.Verb_CRONTAB, &events.Crontab{Text: "@daily secret\n", Entries: []*events.JobSpec{{Name: "secret"}}}),
+		intent(events.Verb_CRONTAB, &events.Crontab{Remove: true, Owner: &events.Author{Uid: 7, User: "bob"}}),
+		intent(events.Verb_SET_TRIGGER, &events.Trigger{Program: "/bin/true a"}),
+		intent(events.Verb_CLEAR_TRIGGERS, &events.ClearTriggers{Id: 3}),
 		{Verb: events.Verb_SUBMIT, Author: alice, Body: []byte{0xff}},
 		{Verb: 99, Author: &events.Author{Uid: 0}},
 	}}
@@ -97,6 +101,13 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_StepLimited{StepLimited: &events.StepLimited{Job: 9, Run: 1, Step: 0, LimitS: 300}}},
 		{Kind: &events.Fact_ConfigSet{ConfigSet: &events.ConfigSet{Settings: []*events.Setting{{Key: "SlurmctldDebug", Value: "debug"}}}}},
 		{Kind: &events.Fact_Configured{Configured: &events.Configured{Config: &events.Config{Cluster: "hpc", Nodes: []*events.NodeDef{{}}, Partitions: []*events.PartitionDef{{}, {}}}}}},
+		{Kind: &events.Fact_CrontabSet{CrontabSet: &events.CrontabSet{Intent: ref, Uid: 2001, User: "alice", Text: "@daily secret\n", Jobs: []uint32{11, 12}, ByUid: 2001}}},
+		{Kind: &events.Fact_CrontabSet{CrontabSet: &events.CrontabSet{Intent: ref, Uid: 2001, User: "alice", Removed: true}}},
+		{Kind: &events.Fact_ZoneSet{ZoneSet: &events.ZoneSet{Zone: &events.Zone{OffsetS: 3600, Shifts: []*events.ZoneShift{{}}}}}},
+		{Kind: &events.Fact_TriggerSet{TriggerSet: &events.TriggerSet{Intent: ref, Trigger: &events.Trigger{Id: 3, Program: "/bin/true a", Owner: &events.Owner{User: "alice"}}}}},
+		{Kind: &events.Fact_TriggersCleared{TriggersCleared: &events.TriggersCleared{Intent: ref, Ids: []uint32{3}, ByUid: 2001}}},
+		{Kind: &events.Fact_TriggersCleared{TriggersCleared: &events.TriggersCleared{Ids: []uint32{3, 4}}}},
+		{Kind: &events.Fact_TriggerPulled{TriggerPulled: &events.TriggerPulled{Id: 3, Argument: "n[1-2]"}}},
 		{},
 	}
 	node := []*events.NodeFact{

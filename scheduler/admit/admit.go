@@ -106,6 +106,12 @@ func (d *Desk) Admit(r projections.Reader, item *projections.InboxItem, now int6
 		return read(d, &events.Select{}, d.top)
 	case events.Verb_SET_CONFIG:
 		return read(d, &events.SetConfig{}, d.setConfig)
+	case events.Verb_CRONTAB:
+		return read(d, &events.Crontab{}, d.crontab)
+	case events.Verb_SET_TRIGGER:
+		return read(d, &events.Trigger{}, d.setTrigger)
+	case events.Verb_CLEAR_TRIGGERS:
+		return read(d, &events.ClearTriggers{}, d.clearTriggers)
 	case events.Verb_ADMINISTER:
 		return read(d, &events.Policy{}, d.administer)
 	}

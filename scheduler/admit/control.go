@@ -219,7 +219,11 @@ const sigKill = 9
 func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 	j := p.job
 	step := t.GetHasStep()
+	ends := !step && (m.Signal == 0 || m.Signal == sigKill && !m.BatchOnly)
 	switch {
+	case ends && j.Recurs && !m.Cron && a.d.explicitCron():
+		a.fail(j.Id, refuse(events.Code_CRON_CANCEL, "job %d is of a crontab and would not recur; cancel it with --cron, or change the crontab with scrontab -e", j.Id))
+		return
 	case step && (j.Waits() || j.Completing):
 		return // there is no such step yet, or any more, and Slurm says nothing of it
 	case step && !events.IsMainStep(t.GetStep()) && j.LiveStep(t.GetStep()) == nil && len(j.GetSteps()) < projections.MaxSteps:
@@ -385,8 +389,12 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 	one := func(p part) {
 		j := p.job
 		switch {
-		case j.Spec.GetRequeue() != events.Choice_CHOICE_YES:
+		case j.Spec.GetRequeue() != events.Choice_CHOICE_YES && !j.Recurs:
 			a.fail(j.Id, refuse(events.Code_NOT_REQUEUEABLE, "job %d is not to be requeued; scontrol update JobId=%d Requeue=1 lets it be", j.Id, j.Id))
+		case j.Waits() && j.Recurs && !m.Hold:
+			now := d.now // as in Slurm: it need not wait for its next time
+			a.did(&events.Fact{Kind: &events.Fact_Updated{Updated: &events.Updated{Job: j.Id, Change: &events.UpdateJob{BeginUs: &now}, ByUid: d.who.Uid}}})
+			a.touched++
 		case j.Waits():
 			a.fail(j.Id, refuse(events.Code_BAD_STATE, "job %d is in the queue already", j.Id))
 		case j.Over() && !j.Completing:

@@ -41,6 +41,9 @@ func (d *Desk) submit(m *events.Submit) []*events.Fact {
 		if d.r.Job(id) != nil {
 			continue // a leader before this one was deposed in the midst of it
 		}
+		if spec.Cron != nil {
+			return d.refused(refuse(events.Code_MALFORMED, "a job that recurs is of a crontab; write it with scrontab"))
+		}
 		if r := d.complete(spec, len(specs)); r != nil {
 			return d.refused(r)
 		}

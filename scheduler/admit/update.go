@@ -103,6 +103,9 @@ func (d *Desk) updateSizes(m *events.UpdateJob) *refusal {
 // change is what an update comes to for one job: values in full (no +N), for this record alone.
 func (d *Desk) change(p part, m *events.UpdateJob) (*events.UpdateJob, *refusal) {
 	j := p.job
+	if j.Recurs {
+		return nil, refuse(events.Code_CRON_CHANGE, "job %d is of a crontab; change it there, with scrontab -e", j.Id)
+	}
 	u := m.CloneVT()
 	u.Targets = nil
 	if p.hasTasks {

@@ -10,10 +10,12 @@
 //  3. nodes that could not start what they were given, by their own fault, are drained;
 //     what ran on nodes that are lost or taken down is told to end, and the components of a heterogeneous job with it;
 //  4. runs that all their nodes have reported on end, or go back into the queue (those that a node could not start at once);
+//     jobs of crontabs that are over go back for their next time;
 //  5. runs past their time limit or deadline are told to end;
 //  6. jobs that can never start leave the queue;
 //  7. jobs start (the components of a heterogeneous one all or none), by rank, with EASY backfill: of each partition the first job that cannot start gets a reservation, and
-//     those behind it start if they do not delay it.
+//     those behind it start if they do not delay it;
+//  8. triggers are pulled whose time has come.
 //
 // A job that the code of the last two steps fails on (it panics) is held, and the pass is made again without it: see isolate.
 //
@@ -127,9 +129,11 @@ func (p *pass) decide() {
 		p.stopOnLostNodes()
 		p.endTogether()
 		p.finish()
+		p.recur()
 		p.limits()
 		p.sweep()
 		p.place()
+		p.pull()
 	}
 }
 
@@ -161,6 +165,9 @@ func (p *pass) observe() {
 		if n := p.c.Node(name); n != nil && (!n.Up || n.Rises(p.c.Config())) && n.Boot != "" {
 			p.say(&events.Fact{Kind: &events.Fact_NodeReturned{NodeReturned: &events.NodeReturned{Node: name}}})
 		}
+	}
+	if z := p.in.Observed.GetZone(); z != nil && !z.EqualVT(p.c.Zone()) {
+		p.say(&events.Fact{Kind: &events.Fact_ZoneSet{ZoneSet: &events.ZoneSet{Zone: z}}})
 	}
 	for _, name := range p.in.Observed.GetSilentNodes() {
 		if n := p.c.Node(name); n != nil && n.Up && !n.Lost {
@@ -197,7 +204,7 @@ func (p *pass) admit() {
 			}
 			// A verdict that the state does not take must not leave the intent without one.
 			switch f.Kind.(type) {
-			case *events.Fact_Admitted, *events.Fact_Configured, *events.Fact_Administered:
+			case *events.Fact_Admitted, *events.Fact_Configured, *events.Fact_Administered, *events.Fact_CrontabSet, *events.Fact_TriggerSet, *events.Fact_TriggersCleared:
 				p.say(&events.Fact{Kind: &events.Fact_Judged{Judged: &events.Judged{
 					Intent: &events.IntentRef{Seq: item.Seq, Index: item.Index}, Code: events.Code_INTERNAL, Text: "the state refuses this: " + why,
 				}}})

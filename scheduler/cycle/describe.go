@@ -96,6 +96,19 @@ func Describe(f *events.Fact, zero int64) string {
 		return fmt.Sprintf("notified %d run %d: %s", k.Notified.Job, k.Notified.Run, k.Notified.Text)
 	case *events.Fact_StepLimited:
 		return fmt.Sprintf("limited %d.%s run %d to %d", k.StepLimited.Job, events.StepName(k.StepLimited.Step), k.StepLimited.Run, k.StepLimited.LimitS)
+	case *events.Fact_CrontabSet:
+		if k.CrontabSet.Removed {
+			return "crontab of " + k.CrontabSet.User + " removed"
+		}
+		return fmt.Sprintf("crontab of %s: %v", k.CrontabSet.User, k.CrontabSet.Jobs)
+	case *events.Fact_ZoneSet:
+		return fmt.Sprintf("zone %+d and %d shifts", k.ZoneSet.GetZone().GetOffsetS(), len(k.ZoneSet.GetZone().GetShifts()))
+	case *events.Fact_TriggerSet:
+		return fmt.Sprintf("trigger %d set", k.TriggerSet.GetTrigger().GetId())
+	case *events.Fact_TriggersCleared:
+		return fmt.Sprintf("triggers %v cleared", k.TriggersCleared.Ids)
+	case *events.Fact_TriggerPulled:
+		return fmt.Sprintf("trigger %d pulled: %s", k.TriggerPulled.Id, k.TriggerPulled.Argument)
 	case *events.Fact_ConfigSet:
 		text := "set"
 		for _, s := range k.ConfigSet.GetSettings() {

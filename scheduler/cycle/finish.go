@@ -29,6 +29,9 @@ func (p *pass) finish() {
 			}
 			r := admit.Requeued(j, at, hold, p.now)
 			r.Special, r.ByUid = j.Stop.GetSpecialAfter(), j.Stop.GetByUid()
+			if next := p.nextOf(j); next != 0 && !hold {
+				r.BeginUs, r.Reason = next, events.Reason_BEGIN_TIME
+			}
 			p.say(&events.Fact{Kind: &events.Fact_Requeued{Requeued: r}})
 			p.restOf(j, r)
 			continue

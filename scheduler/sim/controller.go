@@ -115,6 +115,9 @@ func (c *controller) timeout() int64 {
 
 func (c *controller) observe() *events.Observed {
 	o := &events.Observed{}
+	if z := c.w.zone; z != nil && !z.EqualVT(c.fold.Zone()) {
+		o.Zone = z
+	}
 	for _, n := range c.fold.Nodes() {
 		heard, known := c.heard[n.Name]
 		silent := known && c.w.now-heard > c.timeout()

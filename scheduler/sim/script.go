@@ -21,10 +21,16 @@ import (
 //	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
 //	submit NAME OPTION … [: NAME OPTION …]   options: see readSpec; components of a heterogeneous job
-//	cancel|hold|release|requeue|suspend|resume|top TARGET … [user=N] [signal=N] [special]
+//	cancel|hold|release|requeue|suspend|resume|top TARGET … [user=N] [signal=N] [special] [cron]
 //	notify TARGET WORD …   user 1000 tells a job something
 //	step JOB.STEP [over] [nodes=n1] [name=N] [tasks=N] [mem=MIB] [limit=MIN] [gpus=all] [out=FILE]   a numbered step begins, or ends; tasks are those of each node
 //	create|change|delete NAME …  an administrator makes, changes or removes a partition; options as of partition, and nodes+=, nodes-=
+//	zone SECONDS [+AT=SECONDS …]  the site is so far east of UTC, and from AT seconds after the world began so far
+//	crontab [user=N] M H DOM MON DOW NAME OPTION … [| M H …]   a user's crontab; options of a job; without entries it is removed
+//	crontabs               what crontabs there are
+//	trigger KIND … [nodes=|job=|offset=|perm|user=]   KIND: up, down, drained, fini, time …
+//	untrigger [id=] [job=] [owner=] [user=N]
+//	triggers               what triggers are set, and what they have noted
 //	loglevel LEVEL|+FLAG|-FLAG …  an administrator says how much is logged
 //	done ID [exit=N]       whoever holds an allocation without a script is done with it
 //	update TARGET OPTION …
@@ -103,6 +109,18 @@ func (s *Script) command(name string, args []string) error {
 		return s.step(args)
 	case "create", "change", "delete":
 		return s.repartition(name, args)
+	case "zone":
+		return s.zone(args)
+	case "crontab":
+		return s.crontab(args)
+	case "crontabs":
+		s.crontabs()
+		return nil
+	case "trigger", "untrigger":
+		return s.trigger(name == "trigger", args)
+	case "triggers":
+		s.triggers()
+		return nil
 	case "loglevel":
 		return s.loglevel(args)
 	case "done":
@@ -313,6 +331,10 @@ func (s *Script) configure(args []string) error {
 			s.config.OverTimeLimitS = n
 		case "return":
 			s.config.ReturnToServiceN = n
+		case "crontabs":
+			s.config.Crontabs, s.config.CronCancelExplicit = true, value == "explicit"
+		case "slurmuser":
+			s.config.Settings = append(s.config.Settings, &events.Setting{Key: "SlurmUser", Value: value})
 		default:
 			return fmt.Errorf("no such key")
 		}
@@ -384,7 +406,7 @@ func wordsOf(set idset.Set) events.Words {
 }
 
 func (s *Script) control(name string, args []string) error {
-	uid, signal, admin, hold, special := uint32(1000), int32(0), false, false, false
+	uid, signal, admin, hold, special, cron := uint32(1000), int32(0), false, false, false, false
 	change := &events.UpdateJob{}
 	var ids []string
 	err := options(args, func(key, value string) error {
@@ -400,6 +422,8 @@ func (s *Script) control(name string, args []string) error {
 			hold = true
 		case "special":
 			hold, special = true, true
+		case "cron":
+			cron = true
 		case "limit":
 			n *= 60
 			change.TimeLimitS = &n
@@ -450,7 +474,7 @@ func (s *Script) control(name string, args []string) error {
 	var body interface{ MarshalVT() ([]byte, error) }
 	switch name {
 	case "cancel":
-		verb, body = events.Verb_CANCEL, &events.Cancel{Targets: list, Signal: signal}
+		verb, body = events.Verb_CANCEL, &events.Cancel{Targets: list, Signal: signal, Cron: cron}
 	case "hold":
 		verb, body = events.Verb_HOLD, &events.Select{Targets: list, Admin: admin}
 	case "release":

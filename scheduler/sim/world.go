@@ -61,6 +61,7 @@ type World struct {
 	byName      map[string]*executor
 	nonce       uint64
 	lastIntent  []byte
+	zone        *events.Zone // the site's local time, which leaders see; nil: none of them looks
 	snapshot    []byte
 
 	// watch is told of what happens, in order; nil: nobody watches. chaos is called after each event; nil: no faults.
@@ -175,6 +176,9 @@ func (w *World) Intent(author *events.Author, verb events.Verb, body interface{ 
 			i.Ids = uint32(len(s.Components))
 		}
 		id = w.Fold.NextID()
+	}
+	if t, ok := body.(*events.Crontab); ok && verb == events.Verb_CRONTAB {
+		i.Ids, id = uint32(len(t.Entries)), w.Fold.NextID()
 	}
 	w.lastIntent = encode(&events.IntentBatch{Intents: []*events.Intent{i}})
 	return w.store(events.SubjectIntentHost("login"), w.lastIntent), id

@@ -211,6 +211,7 @@ var setters = map[string]func(*builder, string) error{
 	"SlurmUser":             func(b *builder, v string) error { b.Config.Admins = []string{v}; return nil },
 	"SlurmCompat":           (*builder).compat,
 	"PrivateData":           (*builder).privateData,
+	"ScronParameters":       (*builder).scron,
 	"SelfFence":             boolean(func(c *events.Config) *bool { return &c.SelfFence }),
 	"JobRequeue":            boolean(func(c *events.Config) *bool { return &c.JobRequeue }),
 	"DisableRootJobs":       boolean(func(c *events.Config) *bool { return &c.DisableRootJobs }),
@@ -295,6 +296,22 @@ func (b *builder) privateData(v string) error {
 			return fmt.Errorf("%q is not one of %s%s", clip(word), strings.Join(names, ", "), nearOf(strings.ToLower(word), names))
 		case !slices.Contains(b.Config.PrivateData, p):
 			b.Config.PrivateData = append(b.Config.PrivateData, p)
+		}
+	}
+	return nil
+}
+
+// scron reads whether there are crontabs, and whether cancelling a job of one has to be meant.
+func (b *builder) scron(v string) error {
+	b.Config.Crontabs, b.Config.CronCancelExplicit = false, false
+	for _, word := range list(v) {
+		switch strings.ToLower(word) {
+		case "enable":
+			b.Config.Crontabs = true
+		case "explicit_scancel":
+			b.Config.CronCancelExplicit = true
+		default:
+			return fmt.Errorf("%q is not one of enable, explicit_scancel%s", clip(word), nearOf(strings.ToLower(word), []string{"enable", "explicit_scancel"}))
 		}
 	}
 	return nil

@@ -133,6 +133,7 @@ func TestLines(t *testing.T) {
 		{"emulation", "SlurmCompat=22.05\n", `"compat":"22.05"`},
 		{"old names", "ControlMachine=a\nBackupController=b\n", `"controllers":["a","b"]`},
 		{"private data", "PrivateData=Jobs,nodes,jobs\n", `"private_data":[1,2]`},
+		{"crontabs", "ScronParameters=Enable,explicit_scancel\n", `"crontabs":true,"cron_cancel_explicit":true`},
 		{"private data that is nothing here", "PrivateData=cloud,none\n", "warning: /etc/slurm.conf:1: PrivateData=cloud has no effect: there are no nodes that power down"},
 		{"DOS line ends", "ClusterName=dos\r\nKillWait=9\r\n", `"kill_wait_s":9`},
 		{"oversubscribe", twoNodes + "PartitionName=f Nodes=ALL OverSubscribe=FORCE:2 State=DRAIN MaxNodes=UNLIMITED\n", `"state":2,"oversubscribe":"FORCE:2"`},
@@ -167,6 +168,7 @@ func TestErrors(t *testing.T) {
 		{"NodeName=n1 State=CLOUD\n", "not supported yet"},
 		{"NodeName=n[1-3] NodeAddr=a[1-2]\n", "2 names for 3 nodes"},
 		{twoNodes + "PartitionName=q Nodes=ALL MaxTime=10m\n", "PartitionName=q: MaxTime:"},
+		{"ScronParameters=enabled\n", `ScronParameters: "enabled" is not one of enable, explicit_scancel; did you mean enable?`},
 		{"PrivateData=job\n", `PrivateData: "job" is not one of accounts, events, jobs, nodes, partitions, reservations, usage, users; did you mean jobs?`},
 		{"DownNodes=x\n", "there is no node x"},
 	} {

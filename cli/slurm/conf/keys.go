@@ -36,7 +36,7 @@ var keyTable = []keyGroup{
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
-		AccountingStorageEnforce AccountingStorageTRES TrackWCKey PrivateData SlurmctldParameters`},
+		AccountingStorageEnforce AccountingStorageTRES TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -81,7 +81,7 @@ var keyTable = []keyGroup{
 	{Harmless, "groups are looked up when a job is submitted", "GroupUpdateForce GroupUpdateTime"},
 	{Harmless, "the login environment is read with a time limit of its own", "GetEnvTimeout"},
 	{Harmless, "nothing is wound down slowly", "CompleteWait"},
-	{Harmless, "there is no cron, federation, reservation or multi-category security yet", `ScronParameters FederationParameters ResvOverRun MCSParameters
+	{Harmless, "there is no federation, reservation or multi-category security yet", `FederationParameters ResvOverRun MCSParameters
 		MCSPlugin DependencyParameters`},
 	{Harmless, "Slurm itself has dropped it", `FastSchedule CoreSpecPlugin JobCredentialPrivateKey JobCredentialPublicCertificate SlurmctldPlugstack`},
 	{Harmless, "no core is set aside for the system", "AllowSpecResourcesUsage"},

@@ -92,7 +92,7 @@ func (j Job) JSON() any {
 		{"cluster", j.Context.Cluster}, {"cluster_features", s.GetClusterFeatures()}, {"command", s.GetCommand()}, {"comment", s.GetComment()}, {"container", ""}, {"container_id", ""},
 		{"contiguous", s.GetContiguous()}, {"core_spec", 0}, {"thread_spec", 32767}, {"cores_per_socket", given(s.GetCoresPerSocket())}, {"billable_tres", number(float64(j.cpus()))},
 		{"cpus_per_task", given(s.GetCpusPerTask())}, {"cpu_frequency_minimum", unset()}, {"cpu_frequency_maximum", unset()}, {"cpu_frequency_governor", unset()},
-		{"cpus_per_tres", perGPU(uint64(s.GetCpusPerGpu()))}, {"cron", ""}, {"deadline", moment(s.GetDeadlineUs())}, {"delay_boot", number(s.GetDelayBootS())}, {"dependency", j.dependencies()},
+		{"cpus_per_tres", perGPU(uint64(s.GetCpusPerGpu()))}, {"cron", cronText(s.GetCron())}, {"deadline", moment(s.GetDeadlineUs())}, {"delay_boot", number(s.GetDelayBootS())}, {"dependency", j.dependencies()},
 		{"derived_exit_code", exitStatus(false, 0, 0)}, {"eligible_time", moment(j.eligible())}, {"end_time", moment(j.end())}, {"excluded_nodes", s.GetExclude()},
 		{"exit_code", exitStatus(false, code, signal)}, {"extra", s.GetExtra()}, {"failed_node", ""}, {"features", s.GetConstraint()},
 		{"federation_origin", ""}, {"federation_siblings_active", ""}, {"federation_siblings_viable", ""}, {"gres_detail", j.gresDetail()},
@@ -175,4 +175,12 @@ func (j Job) resources() any {
 		{"nodes", object{{"count", a.NodeCount()}, {"select_type", []string{"AVAILABLE"}}, {"list", hostlist.Compress(a.NodeNames())}, {"whole", j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE}, {"allocation", nodes}}},
 		{"cpus", a.CPUs()}, {"threads_per_core", given(j.GetSpec().GetThreadsPerCore())},
 	}
+}
+
+// cronText is when a job recurs; empty: it does not.
+func cronText(c *events.Cron) string {
+	if c == nil {
+		return ""
+	}
+	return c.Text()
 }

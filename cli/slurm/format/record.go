@@ -110,6 +110,13 @@ func (j Job) AppendRecord(to []byte, oneLine bool, details int) []byte {
 		r.words("ResizeTime=", c.Clock.Time(j.GetResizedUs(), "None"))
 	}
 	r.words("StartTime=", c.Clock.Time(j.start(), "Unknown"), " EndTime=", c.Clock.Time(j.end(), "Unknown"), " Deadline=", c.Clock.Time(s.GetDeadlineUs(), "N/A"))
+	if cron := s.GetCron(); cron != nil {
+		flag := ""
+		if j.GetRecurs() {
+			flag = "CronJob=Yes "
+		}
+		r.line("%sCrontabSpec=%q", flag, cron.Text())
+	}
 	if start := j.start(); start != 0 && !j.pending() && c.Preempts {
 		r.line("PreemptEligibleTime=%s PreemptTime=None", c.Clock.Time(start, "None"))
 	}
