@@ -102,6 +102,7 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 	case "priorityjobfactor":
 		n, err = whole(v, 0, 65533)
 		d.PriorityJobFactor = uint32(n)
+		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "multifactor priorities are not built yet"})
 	case "priority":
 		n, err = whole(v, 0, 65533)
 		d.PriorityTier, d.PriorityJobFactor = uint32(n), uint32(n)
@@ -124,6 +125,7 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 			n = uint64(s)
 		}
 		d.GraceS = uint32(n)
+		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "no job is preempted yet"})
 	case "hidden":
 		d.Hidden, err = yesNo(v)
 	case "rootonly":

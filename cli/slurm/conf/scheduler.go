@@ -11,9 +11,10 @@ import (
 
 // schedulerGroups are the words of SchedulerParameters: those that have an effect, without a text, and why the others have none.
 var schedulerGroups = []struct{ text, words string }{
-	{"", "bf_window bf_max_job_test bf_resolution max_script_size kill_invalid_depend enable_user_top"},
+	{"", "bf_window bf_max_job_test max_script_size kill_invalid_depend enable_user_top"},
 	{"a pass looks at every job that waits, and takes milliseconds", `default_queue_depth partition_job_depth sched_max_job_start max_sched_time build_queue_timeout
 		bf_max_time bf_yield_interval bf_yield_sleep bf_yield_rpc_cnt bf_continue bf_max_job_array_resv bf_node_space_size bf_licenses bf_window_linear max_array_tasks`},
+	{"starts are planned to the second", "bf_resolution"},
 	{"jobs are placed when something changes, not at intervals", `bf_interval sched_interval sched_min_interval batch_sched_delay defer defer_batch max_rpc_cnt
 		inventory_interval`},
 	{"backfill counts no jobs of a user, an account or a partition", `bf_max_job_assoc bf_max_job_part bf_max_job_start bf_max_job_user bf_max_job_user_part
