@@ -303,6 +303,7 @@ func exitFact(st *step, node string) *events.StepExited {
 		f.Cause = events.EndCause_STOPPED // told to end before it had begun
 	case x.GetEnd() == supervisor.End_NOT_LAUNCHED && x.GetFailure().OfNode():
 		f.Cause, f.ExitSignal = events.EndCause_NODE_UNFIT, launchFailedSignal
+	case x.GetEnd() == supervisor.End_NOT_LAUNCHED && x.GetFailure() == supervisor.Failure_EXEC && x.GetCode() != 0: // as if it had run and said so
 	case x.GetEnd() == supervisor.End_NOT_LAUNCHED:
 		f.Cause, f.ExitSignal = events.EndCause_LAUNCH_FAILED, launchFailedSignal
 	case x.GetEnd() == supervisor.End_BOOT_ENDED:

@@ -111,10 +111,9 @@ func TestJobThatCannotStart(t *testing.T) {
 	c.script("job.sh", "#!/bin/sh\necho it ran\n")
 	c.script("odd.sh", "#!/no/such/interpreter\n")
 	for name, id := range map[string]string{
-		"an output that cannot be opened":    c.submit("-o", "/no/such/folder/out", "job.sh"),
-		"an input that is not there":         c.submit("-i", "/no/such/input", "job.sh"),
-		"a folder that is not there":         c.submit("-D", "/no/such/folder", "job.sh"),
-		"an interpreter that does not exist": c.submit("odd.sh"),
+		"an output that cannot be opened": c.submit("-o", "/no/such/folder/out", "job.sh"),
+		"an input that is not there":      c.submit("-i", "/no/such/input", "job.sh"),
+		"a folder that is not there":      c.submit("-D", "/no/such/folder", "job.sh"),
 	} {
 		c.await(id, "FAILED")
 		if got := c.do("squeue", "-h", "-t", "all", "-j", id, "-o", "%T|%r|%R|%N"); got != "FAILED|JobLaunchFailure|(JobLaunchFailure)|n1\n" {
@@ -129,6 +128,14 @@ func TestJobThatCannotStart(t *testing.T) {
 			return c.do("sacct", "-n", "-P", "-j", id, "-o", "jobid,state,reason,exitcode,derivedexitcode") == want
 		})
 	}
+	id := c.submit("odd.sh") // the step began, so it ends as if the script had, with the kernel's number
+	c.await(id, "FAILED")
+	if got := c.read("slurm-" + id + ".out"); !strings.Contains(got, "slurmstepd: error: execve(): ") || !strings.Contains(got, "/no/such/interpreter does not exist on this node") {
+		t.Errorf("the output of a script without its interpreter is %q", got)
+	}
+	c.eventually("the ledger knows of it", func() bool {
+		return c.do("sacct", "-n", "-P", "-j", id, "-o", "jobid,state,exitcode") == id+"|FAILED|2:0\n"+id+".batch|FAILED|2:0\n"
+	})
 	if got := c.do("sinfo", "-h", "-N", "-o", "%N %T"); got != "n1 idle\n" {
 		t.Errorf("sinfo: %q", got)
 	}

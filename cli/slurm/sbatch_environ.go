@@ -32,7 +32,7 @@ var toldVariables = []told{
 	{"SLURM_NTASKS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetTasksPerGpu)},
 	{"SLURM_NTASKS_PER_NODE", 0, 0, specCount((*events.JobSpec).GetTasksPerNode)},
 	{"SLURM_NTASKS_PER_SOCKET", 0, 0, specCount((*events.JobSpec).GetTasksPerSocket)},
-	{"SLURM_CPUS_PER_TASK", 0, 0, specCount((*events.JobSpec).GetCpusPerTask)},
+	{"SLURM_CPUS_PER_TASK", 0, 0, (*request).cpusPerTaskTold},
 	{"SLURM_CPUS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetCpusPerGpu)},
 	{"SLURM_MEM_PER_GPU", 0, 0, func(q *request) string {
 		if n := q.Spec.MemPerGpuMib; n > 0 {
@@ -116,6 +116,14 @@ func one(is bool) string {
 
 func specText(field func(*events.JobSpec) string) func(*request) string {
 	return func(q *request) string { return field(q.Spec) }
+}
+
+// cpusPerTaskTold is what a job has of it: where nothing was asked, it is set only in place of what an enclosing job had.
+func (q *request) cpusPerTaskTold() string {
+	if _, enclosed := Lookup(q.in.Environ)("SLURM_CPUS_PER_TASK"); enclosed && q.Spec.CpusPerTask == 0 {
+		return "1"
+	}
+	return specCount((*events.JobSpec).GetCpusPerTask)(q)
 }
 
 func specCount(field func(*events.JobSpec) uint32) func(*request) string {

@@ -133,7 +133,11 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 	s.forks.RUnlock()
 	lerr := leave()
 	if err != nil {
-		return nil, lerr == nil, explainExec(program, l, err)
+		why := explainExec(program, l, err)
+		if why.code != 0 {
+			files.tell("slurmstepd: error: execve(): " + why.detail + "\n")
+		}
+		return nil, lerr == nil, why
 	}
 	if lerr != nil {
 		s.log.Warn("a thread cannot leave a job's control group, and is given up", "step", idOf(l.Key).String(), "error", lerr)
@@ -401,15 +405,23 @@ func explainExec(program string, l *Launch, err error) *launchError {
 	case errors.Is(err, unix.ENOMEM):
 		return failed(Failure_FORK, "no process can be made: no memory")
 	case errors.Is(err, unix.ENOENT):
-		return failed(Failure_EXEC, "%s does not exist on this node", what)
+		return notRun(2, "%s does not exist on this node", what)
 	case errors.Is(err, unix.EACCES):
-		return failed(Failure_EXEC, "%s may not be executed by user %d (permission denied, there or on the way to %s)", what, l.Uid, program)
+		return notRun(13, "%s may not be executed by user %d (permission denied, there or on the way to %s)", what, l.Uid, program)
 	case errors.Is(err, unix.ENOEXEC):
-		return failed(Failure_EXEC, "%s is not in a format that this node can execute", what)
+		return notRun(8, "%s is not in a format that this node can execute", what)
 	case errors.Is(err, unix.E2BIG):
-		return failed(Failure_EXEC, "the environment and arguments are too long for the kernel (%d variables)", len(l.Env))
+		return notRun(7, "the environment and arguments are too long for the kernel (%d variables)", len(l.Env))
 	}
 	return failed(Failure_EXEC, "%s cannot be executed: %v", what, err)
+}
+
+// notRun is the error of a program that the kernel would not execute. The job then ends with the number of the kernel's error as its exit
+// code, as if it had run.
+func notRun(code int32, format string, args ...any) *launchError {
+	e := failed(Failure_EXEC, format, args...)
+	e.code = code
+	return e
 }
 
 // interpreter is what stands after #! in a script.

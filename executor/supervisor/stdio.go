@@ -33,12 +33,13 @@ func (f *stdio) close() {
 type launchError struct {
 	failure Failure
 	detail  string
+	code    int32 // with which what could not be executed is taken to have ended, as the real one's steps do; 0: it has not
 }
 
 func (e *launchError) Error() string { return e.detail }
 
 func failed(f Failure, format string, args ...any) *launchError {
-	return &launchError{f, fmt.Sprintf(format, args...)}
+	return &launchError{failure: f, detail: fmt.Sprintf(format, args...)}
 }
 
 // enterAndOpen moves the thread to the step's working directory and opens its streams from there, as the user. A

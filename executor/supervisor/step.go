@@ -105,7 +105,7 @@ func (s *supervisor) launch(l *Launch) (*Started, *launchError) {
 		if !ok {
 			e = failed(Failure_FORK, "%v", err)
 		}
-		s.bury(st, &Exited{Key: l.Key, Node: l.Node, End: End_NOT_LAUNCHED, Failure: e.failure, Detail: e.detail, EndedUnixNs: unixNow()})
+		s.bury(st, &Exited{Key: l.Key, Node: l.Node, End: End_NOT_LAUNCHED, Code: e.code, Failure: e.failure, Detail: e.detail, EndedUnixNs: unixNow()})
 		return nil, e
 	}
 	return st.started(), nil

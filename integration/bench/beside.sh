@@ -4,7 +4,7 @@
 #
 #   integration/bench/beside.sh fill [JOBS]   starts both and gives each as many jobs, which wait in a partition that is down (minutes: the real
 #                                             one takes a hundred to three hundred a second)
-#   integration/bench/beside.sh [RUNS]        measures
+#   integration/bench/beside.sh [RUNS] [COMMAND]     measures; of @ in a command comes the id of a job
 #   integration/bench/beside.sh down          takes both down
 #
 # It needs root, stint and its links in bin/ (task build), and STINT_ORACLE: the folder of the script that starts a real Slurm, with slurmdbd
@@ -50,7 +50,7 @@ runs=${1:-5}
 pids() { # of the daemons of a side
   case $1 in
   slurm) cat "$real_dir"/run/{slurmctld,slurmdbd,mysqld}.pid ;;
-  stint) cat "$STINT_DIR"/up.pid 2>/dev/null || "$bin/stint" status --dir "$STINT_DIR" --json | sed -n 's/^ *"pid": *\([0-9]*\).*/\1/p' | head -n 1 ;;
+  stint) sed -n 's/^ *"pid": *\([0-9]*\).*/\1/p' "$STINT_DIR/up.json" ;;
   esac
 }
 slurm_pids=$(pids slurm) stint_pids=$(pids stint)
@@ -78,29 +78,28 @@ while IFS= read -r c; do
   [ -n "$c" ] || continue
   : >rows
   for ((i = 0; i < runs; i++)); do
-    echo "stint $(one stint ${c//ID/$tid})" >>rows
-    echo "slurm $(one slurm ${c//ID/$sid})" >>rows
+    echo "stint $(one stint ${c//@/$tid})" >>rows
+    echo "slurm $(one slurm ${c//@/$sid})" >>rows
   done
   awk -v c="$c" '
     !($1 in w) || $2 < w[$1] {w[$1] = $2} !($1 in u) || $3 < u[$1] {u[$1] = $3} !($1 in d) || $4 < d[$1] {d[$1] = $4}
     function cell(s) {return sprintf("%.2f, %.2f, %.2f s", w[s], u[s], d[s])}
     END {a = u["stint"] + d["stint"]; b = u["slurm"] + d["slurm"]
-      printf "| `%s` | %s | %s | %.2f | %s |\n", c, cell("stint"), cell("slurm"), w["stint"] / w["slurm"], b < 0.02 ? "" : sprintf("%.2f", a / b)}' rows
-done <<X
-squeue
+      gsub("@", "ID", c); printf "| `%s` | %s | %s | %.2f | %s |\n", c, cell("stint"), cell("slurm"), w["stint"] / w["slurm"], b < 0.02 ? "" : sprintf("%.2f", a / b)}' rows
+done <<<"${2:-squeue
 squeue -h -o %i
 squeue -l
 squeue -O JobID,Name,State,tres-alloc
 squeue -u alice -t PD -S i
-squeue -j ID
+squeue -j @
 sinfo
 sinfo -N -l
 scontrol show job
 scontrol -o show job
-scontrol show job ID
+scontrol show job @
 sacct -a -X -S now-1day
 sacct -a -X -n -P -S now-1day -o JobID,State
 sacct -a -X -s PD -S now-1day -E now -l
-sacct -j ID
-X
+sacct -j @
+squeue --json}"
 [ ! -s errors ] || { echo "some commands failed:" >&2; sort errors | uniq -c >&2; }
