@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -49,12 +50,35 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// A site as people describe one, its file as it stands but for the number of nodes, with the command lines and scripts that go with
+// it and stand-ins for the programs; what is not built yet is refused by name.
+func TestSite(t *testing.T) {
+	alice, _, _ := people(t)
+	site, err := filepath.Abs("testdata/site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, "--config", filepath.Join(site, "slurm.conf"), "--virtual")
+	for _, args := range [][]string{
+		{"add", "account", "ml-team"}, {"add", "qos", "high"}, {"add", "user", alice.name, "account=ml-team"}, {"modify", "user", alice.name, "set", "qos+=high"},
+	} {
+		c.do("sacctmgr", append([]string{"-i"}, args...)...)
+	}
+	data, err := os.ReadFile(filepath.Join(site, "session.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &client{t: t, c: c, dir: c.work, vars: map[string]string{"user": alice.name}, who: &alice}
+	p.play(string(data), "testdata/site/session.txt")
+}
+
 // client is one tool at work.
 type client struct {
 	t    *testing.T
 	c    *cluster
 	dir  string
 	vars map[string]string
+	who  *person // nil: who runs the tests
 }
 
 // exchange is a command and what is expected of it.
@@ -137,6 +161,10 @@ func (p *client) shell(command string) (out, errs string, code int) {
 	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", command)
 	cmd.Dir = p.dir
 	cmd.Env = append(clean(os.Environ()), "STINT_DIR="+p.c.dir, "USER="+caller(p.t), "PATH="+filepath.Join(p.c.dir, "bin")+":/usr/bin:/bin")
+	if p.who != nil {
+		cmd.Env = append(cmd.Env, "USER="+p.who.name, "HOME="+p.who.home)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.who.uid, Gid: p.who.gid, Groups: p.who.groups}}
+	}
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
 	cmd.WaitDelay = time.Second

@@ -23,6 +23,9 @@ func ParseGres(value string, scope events.Scope) ([]*events.Gres, error) {
 		if len(fields) > 3 || !gresWord(fields[0]) {
 			return nil, refusal("%s is not a generic resource: write NAME, NAME:COUNT or NAME:TYPE:COUNT, such as gpu:a100:2", clip(term))
 		}
+		if sharing := strings.ToLower(fields[0]); sharing == "mps" || sharing == "shard" {
+			return nil, refusal("%s: a GPU is not shared among jobs by Stint yet (%s); ask for a whole one, such as gpu:1", clip(term), sharing)
+		}
 		g, err := gresOf(fields[0], fields[1:], term, scope)
 		if err != nil {
 			return nil, err

@@ -205,6 +205,9 @@ var setters = map[string]func(*builder, string) error{
 	},
 	"SlurmctldHost": func(b *builder, v string) error {
 		host, _, _ := strings.Cut(v, "(")
+		if len(b.Config.Controllers) > 0 {
+			b.Notes = append(b.Notes, Note{"SlurmctldHost", v, b.seen["SlurmctldHost"], Mapped, "it stands by once `stint controller` runs there; nothing starts it from here"})
+		}
 		b.Config.Controllers = append(b.Config.Controllers, host)
 		return nil
 	},

@@ -124,6 +124,11 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 			def.Features = list(p.value)
 		case "gres":
 			def.Gres, err = nodeGres(p.value)
+			for _, g := range def.Gres {
+				if g.Name == "mps" || g.Name == "shard" {
+					b.Notes = append(b.Notes, Note{p.key, g.Name, r.at.where(), Harmless, "a GPU is not shared among jobs yet: requests for it are refused"})
+				}
+			}
 		case "state":
 			def.State, err = nodeState(p.value)
 		case "reason":
