@@ -11536,6 +11536,9 @@ type PartitionDef struct {
 	HasOverTimeLimit   bool                   `protobuf:"varint,32,opt,name=has_over_time_limit,json=hasOverTimeLimit,proto3" json:"has_over_time_limit,omitempty"`
 	DefCpusPerGpu      uint32                 `protobuf:"varint,33,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
 	DefMemPerGpuMib    uint64                 `protobuf:"varint,34,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
+	AllocNodes         string                 `protobuf:"bytes,35,opt,name=alloc_nodes,json=allocNodes,proto3" json:"alloc_nodes,omitempty"`             // hostlist of the hosts that jobs may be submitted on; empty: all
+	Alternate          string                 `protobuf:"bytes,36,opt,name=alternate,proto3" json:"alternate,omitempty"`                                 // where jobs go while this one takes none
+	BillingWeights     string                 `protobuf:"bytes,37,opt,name=billing_weights,json=billingWeights,proto3" json:"billing_weights,omitempty"` // TRES=weight,…, as given
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -11808,6 +11811,27 @@ func (x *PartitionDef) GetDefMemPerGpuMib() uint64 {
 		return x.DefMemPerGpuMib
 	}
 	return 0
+}
+
+func (x *PartitionDef) GetAllocNodes() string {
+	if x != nil {
+		return x.AllocNodes
+	}
+	return ""
+}
+
+func (x *PartitionDef) GetAlternate() string {
+	if x != nil {
+		return x.Alternate
+	}
+	return ""
+}
+
+func (x *PartitionDef) GetBillingWeights() string {
+	if x != nil {
+		return x.BillingWeights
+	}
+	return ""
 }
 
 var File_events_events_proto protoreflect.FileDescriptor
@@ -12848,7 +12872,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x05files\x18\x04 \x01(\tR\x05files\x12\x14\n" +
 	"\x05cores\x18\x05 \x01(\tR\x05cores\x12\x1d\n" +
 	"\n" +
-	"no_consume\x18\x06 \x01(\bR\tnoConsume\"\xd7\t\n" +
+	"no_consume\x18\x06 \x01(\bR\tnoConsume\"\xbf\n" +
+	"\n" +
 	"\fPartitionDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x18\n" +
@@ -12885,7 +12910,11 @@ const file_events_events_proto_rawDesc = "" +
 	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
 	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit\x12'\n" +
 	"\x10def_cpus_per_gpu\x18! \x01(\rR\rdefCpusPerGpu\x12,\n" +
-	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib*\xb9\x02\n" +
+	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib\x12\x1f\n" +
+	"\valloc_nodes\x18# \x01(\tR\n" +
+	"allocNodes\x12\x1c\n" +
+	"\talternate\x18$ \x01(\tR\talternate\x12'\n" +
+	"\x0fbilling_weights\x18% \x01(\tR\x0ebillingWeights*\xb9\x02\n" +
 	"\x04Verb\x12\x10\n" +
 	"\fVERB_UNKNOWN\x10\x00\x12\n" +
 	"\n" +

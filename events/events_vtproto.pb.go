@@ -3258,6 +3258,9 @@ func (m *PartitionDef) CloneVT() *PartitionDef {
 	r.HasOverTimeLimit = m.HasOverTimeLimit
 	r.DefCpusPerGpu = m.DefCpusPerGpu
 	r.DefMemPerGpuMib = m.DefMemPerGpuMib
+	r.AllocNodes = m.AllocNodes
+	r.Alternate = m.Alternate
+	r.BillingWeights = m.BillingWeights
 	if rhs := m.AllowGroups; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -8726,6 +8729,15 @@ func (this *PartitionDef) EqualVT(that *PartitionDef) bool {
 		return false
 	}
 	if this.DefMemPerGpuMib != that.DefMemPerGpuMib {
+		return false
+	}
+	if this.AllocNodes != that.AllocNodes {
+		return false
+	}
+	if this.Alternate != that.Alternate {
+		return false
+	}
+	if this.BillingWeights != that.BillingWeights {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -18092,6 +18104,33 @@ func (m *PartitionDef) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.BillingWeights) > 0 {
+		i -= len(m.BillingWeights)
+		copy(dAtA[i:], m.BillingWeights)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BillingWeights)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xaa
+	}
+	if len(m.Alternate) > 0 {
+		i -= len(m.Alternate)
+		copy(dAtA[i:], m.Alternate)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Alternate)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa2
+	}
+	if len(m.AllocNodes) > 0 {
+		i -= len(m.AllocNodes)
+		copy(dAtA[i:], m.AllocNodes)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.AllocNodes)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x9a
+	}
 	if m.DefMemPerGpuMib != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DefMemPerGpuMib))
 		i--
@@ -22426,6 +22465,18 @@ func (m *PartitionDef) SizeVT() (n int) {
 	}
 	if m.DefMemPerGpuMib != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.DefMemPerGpuMib))
+	}
+	l = len(m.AllocNodes)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Alternate)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.BillingWeights)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -47678,6 +47729,102 @@ func (m *PartitionDef) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 35:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AllocNodes", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.AllocNodes = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 36:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Alternate", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Alternate = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 37:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BillingWeights", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.BillingWeights = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -79,9 +79,9 @@ func TestConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("OverSubscribe=EXCLUSIVE ExclusiveUser=YES")
+	write("OverSubscribe=EXCLUSIVE TRESBillingWeights=CPU=much")
 	r := c.try("stint", "up", "--detach", "--config", conf, "--virtual")
-	if r.code == 0 || !strings.Contains(r.err, "ExclusiveUser is not supported") {
+	if r.code == 0 || !strings.Contains(r.err, "TRESBillingWeights") {
 		t.Errorf("a configuration that cannot be: exit %d, %q", r.code, r.err)
 	}
 	write("")

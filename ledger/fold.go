@@ -11,7 +11,7 @@ func (l *Ledger) record(e *events.Event) error {
 	verdict := l.fold.Apply(*e)
 	t.pending++
 	changes := l.fold.Changes()
-	t.policy, t.cluster = l.fold.Policy(), l.fold.Config().GetCluster()
+	t.policy, t.config, t.cluster = l.fold.Policy(), l.fold.Config(), l.fold.Config().GetCluster()
 	for i := range changes {
 		c := &changes[i]
 		if c.NodeBefore != nil || c.NodeAfter != nil {

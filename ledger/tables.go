@@ -3,10 +3,12 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"stint/events"
+	"stint/events/tres"
 	"stint/ledger/rows"
 	"stint/projections"
 )
@@ -52,6 +54,7 @@ type tables struct {
 	usage   map[string]*rows.UsageRow // by key: hours to be written
 
 	policy  *projections.Policy // as the fold has it: whose accounts there are
+	config  *events.Config
 	cluster string
 
 	batch   *pebble.Batch
@@ -158,12 +161,14 @@ func (t *tables) change(c *projections.Change) error {
 		case *events.Fact_Placed:
 			if j.State != events.JobState_PENDING && j.Run != r.row.Run {
 				place(r.row, j)
+				t.bill(r.row.Alloc, j.Partition)
 				if r.row.Allocation == nil {
 					r.place = &rows.AllocationRow{Allocation: j.Allocation, Run: j.Run, StartUs: j.StartUs}
 				}
 			}
 		case *events.Fact_Updated:
 			describe(r.row, j)
+			t.bill(r.row.Req, j.Spec.GetPartition())
 			t.belongs(r.row, j)
 		case *events.Fact_NodeLost:
 			if r.row.FailedNode == "" && r.row.Run != 0 {
@@ -186,9 +191,31 @@ func (t *tables) change(c *projections.Change) error {
 func (t *tables) create(key recordKey, j *projections.Job) *record {
 	r := &record{key: key, row: &rows.JobRow{Instance: key.instance, SubmitUs: j.SubmitUs}, read: true, raw: key.group != j.Id}
 	describe(r.row, j)
+	t.bill(r.row.Req, j.Spec.GetPartition())
 	t.belongs(r.row, j)
 	t.current[j.Id] = r
 	return r
+}
+
+// bill sets what resources come to in a partition, the first of a list.
+func (t *tables) bill(of *rows.Tres, partitions string) {
+	name, _, _ := strings.Cut(partitions, ",")
+	p := t.config.PartitionNamed(name)
+	if of == nil || p.GetBillingWeights() == "" {
+		return
+	}
+	var l tres.List
+	for _, it := range []tres.Item{{Name: "cpu", Count: int64(of.Cpus)}, {Name: "mem", Count: int64(of.MemMib)}, {Name: "node", Count: int64(of.Nodes)}} {
+		l.Set(it.Name, it.Count)
+	}
+	for _, g := range of.Gres {
+		name := "gres/" + g.Name
+		l.Set(name, l.Get(name)+int64(g.Count))
+		if g.Type != "" {
+			l.Set(name+":"+g.Type, int64(g.Count))
+		}
+	}
+	of.Billing = uint64(t.config.Bill(p, l))
 }
 
 // belongs notes whose account a record is on, by number: names are given anew, numbers are not.

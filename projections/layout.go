@@ -14,6 +14,7 @@ type layout struct {
 	configured int // nodes 0 … configured-1 are in the configuration, the rest are removed ones
 	index      map[string]uint32
 	byName     map[string]*partition
+	owned      int // partitions with ExclusiveUser
 }
 
 type partition struct {
@@ -101,6 +102,9 @@ func newLayout(config *events.Config, names []string, configured int) (*layout, 
 			p.nodes = slices.Compact(p.nodes)
 		}
 		l.byName[def.GetName()] = p
+		if def.GetExclusiveUser() {
+			l.owned++
+		}
 	}
 	return l, nil
 }

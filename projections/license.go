@@ -50,8 +50,14 @@ func (s *state) License(name string) (uint32, bool) {
 	return 0, false
 }
 
-// UserExclusive is how many jobs, waiting or with a run, share nodes with jobs of their own user alone.
-func (s *state) UserExclusive() int { return s.alone }
+// UserExclusive is how many jobs, waiting or with a run, share nodes with jobs of their own user alone, and how many partitions
+// have that of all their jobs.
+func (s *state) UserExclusive() int { return s.alone + s.layout.owned }
+
+// OneUser says whether a job, in the partition where it runs or may, shares nodes with jobs of its own user alone.
+func OneUser(j *Job, p *events.PartitionDef) bool {
+	return j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_USER || p.GetExclusiveUser()
+}
 
 // sharing keeps that number in step with a job that changes.
 func (c *Cluster) sharing(before, after *Job) {

@@ -51,7 +51,7 @@ type Reader interface {
 	Zone() *events.Zone          // the site's local time; nil: nobody needed it yet
 	Triggers() []*Trigger        // ascending by id
 	NextTrigger() uint32         // the id that the next trigger takes
-	UserExclusive() int          // hot jobs that share nodes with jobs of their own user alone
+	UserExclusive() int          // hot jobs that share nodes with jobs of their own user alone, and partitions of such jobs
 	Voids() []*VoidCount         // ascending by why
 	Refuse(p *events.Placed) *Refusal
 }

@@ -172,8 +172,7 @@ func (s *state) refuseNode(j *Job, part *partition, name string, share *events.N
 		if other.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE {
 			return refuse(events.Reason_RESOURCES, "job %d has node %s for itself", id, name)
 		}
-		if alone := events.Exclusive_EXCLUSIVE_USER; s.alone > 0 && other.GetOwner().GetUid() != j.GetOwner().GetUid() &&
-			(other.GetSpec().GetExclusive() == alone || j.Spec.GetExclusive() == alone) {
+		if s.UserExclusive() > 0 && other.GetOwner().GetUid() != j.GetOwner().GetUid() && (OneUser(other, s.Partition(other.Partition)) || OneUser(j, part.def)) {
 			return refuse(events.Reason_RESOURCES, "node %s has a job of another user, %d, and shares with one user's alone", name, id)
 		}
 	}

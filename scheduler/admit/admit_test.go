@@ -226,7 +226,8 @@ func TestConfigurations(t *testing.T) {
 		"partition unnamed": {func(c *events.Config) { c.Partitions[1].Name = "a,b" }, "no name"},
 		"unknown node":      {func(c *events.Config) { c.Partitions[1].Nodes = "m1" }, "no node m1"},
 		"oversubscription":  {func(c *events.Config) { c.Partitions[1].Oversubscribe = "MAYBE" }, "MAYBE"},
-		"exclusive user":    {func(c *events.Config) { c.Partitions[1].ExclusiveUser = true }, "ExclusiveUser"},
+		"hosts":             {func(c *events.Config) { c.Partitions[1].AllocNodes = "n[1-" }, "AllocNodes"},
+		"weights":           {func(c *events.Config) { c.Partitions[1].BillingWeights = "CPU=fish" }, "TRESBillingWeights"},
 		"two ways":          {func(c *events.Config) { c.SelectLinear = true }, "more than one"},
 	} {
 		cfg := config()

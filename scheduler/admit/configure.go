@@ -6,6 +6,7 @@ import (
 
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/events/tres"
 )
 
 func expand(text string) ([]string, *refusal) {
@@ -137,8 +138,11 @@ func checkPartition(p *events.PartitionDef, nodes map[string]bool) string {
 	default:
 		return fmt.Sprintf("OverSubscribe=%q is not known", p.Oversubscribe)
 	}
-	if p.ExclusiveUser {
-		return "ExclusiveUser is not supported; use OverSubscribe=EXCLUSIVE"
+	if _, err := hostlist.Expand(p.AllocNodes, hostlist.MaxHosts); err != nil && p.AllocNodes != "" {
+		return fmt.Sprintf("AllocNodes=%.100s: %s", p.AllocNodes, err)
+	}
+	if _, err := tres.ParseWeights(p.BillingWeights); err != nil {
+		return fmt.Sprintf("TRESBillingWeights: %s", err)
 	}
 	return ""
 }

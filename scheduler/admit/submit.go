@@ -259,19 +259,80 @@ func (d *Desk) partitions(s *events.JobSpec) *refusal {
 	if r != nil {
 		return r
 	}
+	if names, r = d.open(names); r != nil {
+		return r
+	}
+	s.Partition = strings.Join(names, ",")
 	if r := d.belongs(s, d.who.User); r != nil {
 		return r
 	}
 	if r := d.wckey(s, d.who.User); r != nil {
 		return r
 	}
-	for _, name := range names {
-		if r := d.mayUse(d.r.Partition(name), s.Account, s.Qos); r != nil {
-			return r
-		}
+	if names, r = d.mayUseOf(names, s); r != nil {
+		return r
 	}
 	s.Partition = strings.Join(names, ",")
 	return nil
+}
+
+// open puts the alternate of each partition that takes no jobs now in its place, and leaves out those that have none, unless
+// none is left.
+func (d *Desk) open(names []string) ([]string, *refusal) {
+	var kept []string
+	var why *refusal
+	for _, name := range names {
+		p, r := d.alternate(d.r.Partition(name))
+		switch {
+		case r == nil && !slices.Contains(kept, p.Name):
+			kept = append(kept, p.Name)
+		case why == nil:
+			why = r
+		}
+	}
+	if why != nil && (len(kept) == 0 || d.r.Config().EnforcePartLimitsAll) {
+		return nil, why
+	}
+	return kept, nil
+}
+
+// alternate is where jobs for a partition go: there, or if it takes none, where its alternates lead to.
+func (d *Desk) alternate(p *events.PartitionDef) (*events.PartitionDef, *refusal) {
+	first := p.Name
+	for range d.r.Partitions() {
+		if p.State != events.PartitionState_PARTITION_DRAIN && p.State != events.PartitionState_PARTITION_INACTIVE_STATE {
+			return p, nil
+		}
+		if p.Alternate == "" {
+			break
+		}
+		next := d.r.Partition(p.Alternate)
+		if next == nil {
+			return nil, refuse(events.Code_INVALID_PARTITION, "partition %s takes no new jobs now, and its alternate %.100s is no partition", p.Name, p.Alternate)
+		}
+		p = next
+	}
+	if p.Name == first {
+		return nil, refuse(events.Code_PARTITION_DOWN, "partition %s takes no new jobs now", first)
+	}
+	return nil, refuse(events.Code_PARTITION_DOWN, "partition %s takes no new jobs now, and neither do its alternates", first)
+}
+
+// mayUseOf are those of some partitions that the author may submit to; where all have to do (EnforcePartLimits=ALL), all or none.
+func (d *Desk) mayUseOf(names []string, s *events.JobSpec) ([]string, *refusal) {
+	var kept []string
+	var why *refusal
+	for _, name := range names {
+		if r := d.mayUse(d.r.Partition(name), s); r == nil {
+			kept = append(kept, name)
+		} else if why == nil {
+			why = r
+		}
+	}
+	if why != nil && (len(kept) == 0 || d.r.Config().EnforcePartLimitsAll) {
+		return nil, why
+	}
+	return kept, nil
 }
 
 // partitionList reads a comma separated list of partitions that exist, each once.
@@ -291,11 +352,13 @@ func (d *Desk) partitionList(text string) ([]string, *refusal) {
 	return names, nil
 }
 
-// mayUse asks whether the author may submit to a partition.
-func (d *Desk) mayUse(p *events.PartitionDef, account, qos string) *refusal {
-	switch p.State {
-	case events.PartitionState_PARTITION_DRAIN, events.PartitionState_PARTITION_INACTIVE_STATE:
-		return refuse(events.Code_PARTITION_DOWN, "partition %s takes no new jobs now", p.Name)
+// mayUse asks whether the author may submit a job to a partition that takes jobs.
+func (d *Desk) mayUse(p *events.PartitionDef, s *events.JobSpec) *refusal {
+	account, qos := s.Account, s.Qos
+	if s.SubmitHost != "" && p.AllocNodes != "" {
+		if hosts, _ := hostlist.Expand(p.AllocNodes, hostlist.MaxHosts); !slices.Contains(hosts, s.SubmitHost) {
+			return refuse(events.Code_ACCESS_DENIED, "partition %s takes only jobs submitted on %s (AllocNodes), not on %s", p.Name, p.AllocNodes, s.SubmitHost)
+		}
 	}
 	if cfg := d.r.Config(); cfg.EnforcePartLimitsAll || cfg.EnforcePartLimitsAny {
 		switch reason, _ := MayRun(p, account, qos); reason {

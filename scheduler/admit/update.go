@@ -283,6 +283,11 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	if r != nil {
 		return r
 	}
+	if u.Partition != nil {
+		if names, r = d.open(names); r != nil {
+			return r
+		}
+	}
 	if r := d.changeNodes(j, u, names); r != nil {
 		return r
 	}
@@ -308,7 +313,7 @@ func (d *Desk) changePlace(j *projections.Job, u *events.UpdateJob) *refusal {
 	}
 	if u.Partition != nil || u.Account != nil || u.Qos != nil {
 		for _, name := range names {
-			if r := d.mayUse(d.r.Partition(name), spec.Account, spec.Qos); r != nil {
+			if r := d.mayUse(d.r.Partition(name), spec); r != nil {
 				return r
 			}
 		}

@@ -119,6 +119,7 @@ func (s *placing) together(e *rank.Entry, list []*waiting) {
 				continue
 			}
 			parts[i].Partitions = append(parts[i].Partitions, def.GetName())
+			parts[i].Window.Alone = parts[i].Window.Alone || def.GetExclusiveUser()
 			blocked = blocked || s.blocked[def]
 			if over := s.overTimeOf(def); limit != events.Unlimited && over >= 0 {
 				*to = max(*to, s.now+int64(limit)*second+over)

@@ -235,7 +235,7 @@ func (s *placing) limitOf(w *waiting) uint32 {
 // start starts a job or one task of an array, if it fits and delays nobody it must not. Otherwise it notes why.
 func (s *placing) start(e *rank.Entry, w *waiting, j *projections.Job, task uint32) bool {
 	limit, q := s.limitOf(w), w.q
-	window := place.Window{From: s.now, To: place.Forever, User: j.GetOwner().GetUid(), Alone: q.OneUser}
+	window := place.Window{From: s.now, To: place.Forever, User: j.GetOwner().GetUid(), Alone: q.OneUser || e.Partition.GetExclusiveUser()}
 	if over := s.overTimeOf(e.Partition); limit != events.Unlimited && over >= 0 {
 		window.To = s.now + int64(limit)*second + over
 	}

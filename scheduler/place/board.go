@@ -23,6 +23,7 @@ type Source interface {
 	Config() *events.Config
 	Nodes() []*projections.Node
 	Partitions() []*events.PartitionDef
+	Partition(name string) *events.PartitionDef
 	PartitionNodes(name string) []*projections.Node
 	EachRunning(f func(*projections.Job) bool)
 	UserExclusive() int
@@ -123,9 +124,10 @@ func newBoard(s Source, idle bool) *Board {
 	}
 	if b.owned = s.UserExclusive() > 0; b.owned && !idle {
 		s.EachRunning(func(j *projections.Job) bool {
+			part := s.Partition(j.Partition)
 			for _, name := range j.GetAllocation().NodeNames() {
 				if i, ok := b.byName[name]; ok {
-					b.nodes[i].hold(j.GetOwner().GetUid(), j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_USER)
+					b.nodes[i].hold(j.GetOwner().GetUid(), projections.OneUser(j, part))
 				}
 			}
 			return true

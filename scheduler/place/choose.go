@@ -131,7 +131,7 @@ func (b *Board) placeOn(alive *[]int32, seen *bound, required []int32, q *Reques
 		seen.cpus = max(seen.cpus, int(n.freeCPUs))
 		seen.sum += int(n.freeCPUs)
 		seen.mem = max(seen.mem, n.memFree)
-		if int(n.freeCPUs) < q.leastCPUs || whole && n.jobs > 0 || n.sealed && !w.Planned || b.owned && n.keptFrom(w.User, q.OneUser) {
+		if int(n.freeCPUs) < q.leastCPUs || whole && n.jobs > 0 || n.sealed && !w.Planned || b.owned && n.keptFrom(w.User, q.OneUser || p.def.ExclusiveUser) {
 			b.steps++
 			continue
 		}

@@ -22,6 +22,14 @@ func (f *fake) UserExclusive() int                      { return 0 }
 func (f *fake) Config() *events.Config                  { return f.cfg }
 func (f *fake) Nodes() []*projections.Node              { return f.nodes }
 func (f *fake) Partitions() []*events.PartitionDef      { return f.cfg.Partitions }
+func (f *fake) Partition(name string) *events.PartitionDef {
+	for _, p := range f.cfg.Partitions {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
 func (f *fake) PartitionNodes(name string) []*projections.Node {
 	var out []*projections.Node
 	for _, n := range f.nodes {

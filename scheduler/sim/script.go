@@ -16,7 +16,7 @@ import (
 // Script drives a world by lines of text, one command each, and writes down what came of it. The commands:
 //
 //	nodes n[1-4] cpus=8 mem=16000 [gpus=a100:4] [threads=2] [sockets=2] [features=a,b] [weight=5]
-//	partition NAME [nodes=ALL] [default] [max=MIN] [deftime=MIN] [tier=N] [state=down|drain|inactive] [maxnodes=N] [exclusive] [groups=a,b]
+//	partition NAME [nodes=ALL] [default] [max=MIN] [deftime=MIN] [tier=N] [state=down|drain|inactive] [maxnodes=N] [exclusive] [oneuser] [groups=a,b] [hosts=a,b] [alternate=NAME]
 //	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time, accounts, tres
 //	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
@@ -266,6 +266,12 @@ func readPartition(p *events.PartitionDef, words []string) error {
 			p.MaxNodes = n
 		case "exclusive":
 			p.Oversubscribe = "EXCLUSIVE"
+		case "oneuser":
+			p.ExclusiveUser = true
+		case "hosts":
+			p.AllocNodes = value
+		case "alternate":
+			p.Alternate = value
 		case "accounts":
 			p.AllowAccounts = strings.Split(value, ",")
 		case "qos":

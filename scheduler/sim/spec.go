@@ -96,6 +96,8 @@ func readSpec(words []string, now int64) (*events.JobSpec, uint32, error) {
 			s.UseMinNodes = true
 		case "persocket":
 			s.TasksPerSocket = n
+		case "host":
+			s.SubmitHost = value
 		case "ownuser":
 			s.Exclusive = events.Exclusive_EXCLUSIVE_USER
 		case "w":

@@ -14,7 +14,8 @@ var partitionFields = map[string][]uint32{
 	"minnodes": {9}, "allowgroups": {10}, "allowaccounts": {11}, "denyaccounts": {12}, "allowqos": {13}, "denyqos": {14}, "state": {15}, "hidden": {16},
 	"rootonly": {17}, "oversubscribe": {18}, "shared": {18}, "defmempercpu": {19, 20}, "defmempernode": {19, 20}, "maxmempercpu": {21, 22},
 	"maxmempernode": {21, 22}, "maxcpuspernode": {23}, "disablerootjobs": {24}, "overtimelimit": {25, 32}, "gracetime": {26}, "lln": {27}, "qos": {28},
-	"reqresv": {29}, "exclusiveuser": {30}, "exclusive": {30}, "preemptmode": {31},
+	"reqresv": {29}, "exclusiveuser": {30}, "exclusive": {30}, "preemptmode": {31}, "jobdefaults": {33, 34},
+	"allocnodes": {35}, "alternate": {36}, "tresbillingweights": {37},
 }
 
 // PartitionChange makes of keys and values, as scontrol create and update have them, what is asked of a partition. Keys that
@@ -30,6 +31,9 @@ func PartitionChange(act events.PartitionAct, name string, changes []slurm.Chang
 		key := strings.ToLower(c.Key)
 		fields, ok := partitionFields[key]
 		if !ok {
+			if key == "defcpupergpu" || key == "defmempergpu" {
+				return nil, fmt.Errorf("Update of this parameter is not supported: %s; JobDefaults=%[1]s=%s is", c.Key, clip(c.Value))
+			}
 			for _, k := range partitionKeys {
 				if strings.EqualFold(k, key) {
 					return nil, fmt.Errorf("%s of a partition has no effect here, so it is not taken", k)

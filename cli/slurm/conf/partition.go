@@ -8,6 +8,7 @@ import (
 	"stint/cli/slurm"
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/events/tres"
 )
 
 // partition is a PartitionName line.
@@ -165,7 +166,16 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 	case "overtimelimit":
 		d.OverTimeLimitS, err = minutes(v, 65533)
 		d.HasOverTimeLimit = true
-	case "tresbillingweights", "allocnodes", "selecttypeparameters", "alternate", "cpubind", "maxcpuspersocket",
+	case "allocnodes":
+		if d.AllocNodes = strings.Join(unlessAll(v), ","); d.AllocNodes != "" {
+			_, err = hostlist.Expand(v, maxNodes)
+		}
+	case "alternate":
+		d.Alternate = v
+	case "tresbillingweights":
+		_, err = tres.ParseWeights(v)
+		d.BillingWeights = v
+	case "selecttypeparameters", "cpubind", "maxcpuspersocket",
 		"powerdownonidle", "resumetimeout", "suspendtime", "suspendtimeout", "exclusivetopo", "topology":
 		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "it has no effect yet"})
 	default:
@@ -176,6 +186,7 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 
 // jobDefaults reads JobDefaults of a partition: DefCpuPerGPU=N,DefMemPerGPU=MIB.
 func jobDefaults(d *events.PartitionDef, v string) error {
+	d.DefCpusPerGpu, d.DefMemPerGpuMib = 0, 0
 	for _, term := range list(v) {
 		name, value, _ := strings.Cut(term, "=")
 		var err error

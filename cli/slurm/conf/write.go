@@ -146,6 +146,11 @@ func partitionWords(p *events.PartitionDef) []string {
 	flag("LLN", p.GetLln())
 	flag("ReqResv", p.GetRequireReservation())
 	flag("ExclusiveUser", p.GetExclusiveUser())
+	count("DefCpuPerGPU", uint64(p.GetDefCpusPerGpu()), 0)
+	count("DefMemPerGPU", p.GetDefMemPerGpuMib(), 0)
+	text("AllocNodes", p.GetAllocNodes(), "")
+	text("Alternate", p.GetAlternate(), "")
+	text("TRESBillingWeights", p.GetBillingWeights(), "")
 	text("PreemptMode", p.GetPreemptMode(), "")
 	return words
 }

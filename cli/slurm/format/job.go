@@ -446,7 +446,7 @@ func (j Job) tres() tres.List {
 		l.Set("mem", int64(mem))
 	}
 	l.Set("node", int64(nodes))
-	l.Set("billing", int64(cpus))
+	l.Set("billing", j.Context.config.Bill(j.partitionDef(), l))
 	return l
 }
 
@@ -565,6 +565,8 @@ func (j Job) dependencies() string {
 
 func (j Job) oversubscribe() string {
 	switch s := j.GetSpec(); {
+	case j.partitionDef().GetExclusiveUser():
+		return "USER"
 	case s.GetExclusive() == events.Exclusive_EXCLUSIVE_NODE:
 		return "NO"
 	case s.GetExclusive() == events.Exclusive_EXCLUSIVE_USER:
@@ -575,6 +577,12 @@ func (j Job) oversubscribe() string {
 		return "YES"
 	}
 	return "OK"
+}
+
+// partitionDef is the partition a job runs in, or the first that it waits for; nil if it is gone.
+func (j Job) partitionDef() *events.PartitionDef {
+	name, _, _ := strings.Cut(j.partition(), ",")
+	return j.Context.config.PartitionNamed(name)
 }
 
 func (j Job) partition() string {

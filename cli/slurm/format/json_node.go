@@ -81,6 +81,7 @@ func PartitionJSON(p *events.PartitionDef, nodes []*projections.Node, c *NodeCon
 	}
 	if len(own) > 0 {
 		sum.Set("node", int64(len(own)))
+		sum.Set("billing", c.Config.Bill(p, sum))
 	}
 	state := [...]string{"UP", "DOWN", "DRAIN", "INACTIVE"}[min(int(p.GetState()), 3)]
 	perNode := unset()
@@ -104,13 +105,13 @@ func PartitionJSON(p *events.PartitionDef, nodes []*projections.Node, c *NodeCon
 		defaultTime = minutes(t)
 	}
 	return object{
-		{"nodes", object{{"allowed_allocation", ""}, {"configured", p.GetNodes()}, {"total", len(own)}}},
+		{"nodes", object{{"allowed_allocation", p.GetAllocNodes()}, {"configured", p.GetNodes()}, {"total", len(own)}}},
 		{"accounts", object{{"allowed", strings.Join(p.GetAllowAccounts(), ",")}, {"deny", strings.Join(p.GetDenyAccounts(), ",")}}},
 		{"groups", object{{"allowed", strings.Join(p.GetAllowGroups(), ",")}}},
 		{"qos", object{{"allowed", strings.Join(p.GetAllowQos(), ",")}, {"deny", strings.Join(p.GetDenyQos(), ",")}, {"assigned", p.GetQos()}}},
-		{"alternate", ""}, {"tres", object{{"billing_weights", ""}, {"configured", sum.String()}}}, {"cluster", c.Cluster}, {"select_type", list{}},
+		{"alternate", p.GetAlternate()}, {"tres", object{{"billing_weights", p.GetBillingWeights()}, {"configured", sum.String()}}}, {"cluster", c.Cluster}, {"select_type", list{}},
 		{"cpus", object{{"task_binding", 0}, {"total", sum.Get("cpu")}}},
-		{"defaults", object{{"memory_per_cpu", p.GetDefMemPerCpuMib()}, {"partition_memory_per_cpu", given(p.GetDefMemPerCpuMib())}, {"partition_memory_per_node", given(p.GetDefMemPerNodeMib())}, {"time", defaultTime}, {"job", ""}}},
+		{"defaults", object{{"memory_per_cpu", p.GetDefMemPerCpuMib()}, {"partition_memory_per_cpu", given(p.GetDefMemPerCpuMib())}, {"partition_memory_per_node", given(p.GetDefMemPerNodeMib())}, {"time", defaultTime}, {"job", jobDefaults(p)}}},
 		{"grace_time", p.GetGraceS()},
 		{"maximums", object{
 			{"cpus_per_node", perNode}, {"cpus_per_socket", unset()}, {"memory_per_cpu", p.GetMaxMemPerCpuMib()}, {"partition_memory_per_cpu", given(p.GetMaxMemPerCpuMib())}, {"partition_memory_per_node", given(p.GetMaxMemPerNodeMib())},

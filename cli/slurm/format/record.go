@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -459,7 +460,11 @@ func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeC
 	r := &record{oneLine: oneLine}
 	r.line("PartitionName=%s", p.GetName())
 	r.line("AllowGroups=%s %s AllowQos=%s", allUpper(p.GetAllowGroups()), allowDeny("Accounts", p.GetAllowAccounts(), p.GetDenyAccounts()), allUpper(p.GetAllowQos()))
-	r.line("AllocNodes=ALL Default=%s QoS=%s", yesNo(p.GetDefault()), orNA(p.GetQos()))
+	alternate := ""
+	if a := p.GetAlternate(); a != "" {
+		alternate = " Alternate=" + a
+	}
+	r.line("AllocNodes=%s%s Default=%s QoS=%s", cmp.Or(p.GetAllocNodes(), "ALL"), alternate, yesNo(p.GetDefault()), orNA(p.GetQos()))
 	defaultTime := "NONE"
 	if p.GetDefaultTimeS() != 0 {
 		defaultTime = limitText(p.GetDefaultTimeS(), Long)
@@ -499,13 +504,29 @@ func PartitionRecord(p *events.PartitionDef, nodes []*projections.Node, c *NodeC
 	r.line("OverTimeLimit=%s PreemptMode=%s", over, c.preemptMode(p))
 	state := [...]string{"UP", "DOWN", "DRAIN", "INACTIVE"}[min(int(p.GetState()), 3)]
 	r.line("State=%s TotalCPUs=%d TotalNodes=%d SelectTypeParameters=NONE", state, cpus, len(own))
-	r.line("JobDefaults=(null)")
+	r.line("JobDefaults=%s", null(jobDefaults(p)))
 	r.line("%s %s", memoryLimit("DefMemPer", p.GetDefMemPerCpuMib(), p.GetDefMemPerNodeMib()), memoryLimit("MaxMemPer", p.GetMaxMemPerCpuMib(), p.GetMaxMemPerNodeMib()))
 	if len(own) > 0 {
 		sum.Set("node", int64(len(own)))
+		sum.Set("billing", c.Config.Bill(p, sum))
 	}
 	r.line("TRES=%s", null(sum.String()))
+	if w := p.GetBillingWeights(); w != "" {
+		r.line("TRESBillingWeights=%s", w)
+	}
 	return r.end()
+}
+
+// jobDefaults are the CPUs and the memory that jobs of a partition get for each GPU without saying so.
+func jobDefaults(p *events.PartitionDef) string {
+	var terms []string
+	if n := p.GetDefCpusPerGpu(); n > 0 {
+		terms = append(terms, "DefCpuPerGPU="+u32(n))
+	}
+	if n := p.GetDefMemPerGpuMib(); n > 0 {
+		terms = append(terms, fmt.Sprintf("DefMemPerGPU=%d", n))
+	}
+	return strings.Join(terms, ",")
 }
 
 func allUpper(list []string) string {

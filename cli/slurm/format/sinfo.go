@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -335,7 +336,7 @@ var SinfoFields = Fields[Group]{
 		}
 		return u32(p.GetMaxCpusPerNode())
 	}), nil},
-	{'S', "AllocNodes", "ALLOCNODES", partitionField(func(*events.PartitionDef) string { return "all" }), nil},
+	{'S', "AllocNodes", "ALLOCNODES", partitionField(func(p *events.PartitionDef) string { return cmp.Or(p.GetAllocNodes(), "all") }), nil},
 
 	{'t', "StateCompact", "STATE", func(g Group) string { return g.state(func(s NodeState) string { return s.Compact }) }, groupState},
 	{'T', "StateLong", "STATE", func(g Group) string { return g.state(func(s NodeState) string { return s.Long }) }, groupState},
