@@ -4536,6 +4536,7 @@ type JobSpec struct {
 	Profile                 string                 `protobuf:"bytes,126,opt,name=profile,proto3" json:"profile,omitempty"`                                                   // kinds, as they are shown: Energy,Task
 	DefaultCpusPerGpu       bool                   `protobuf:"varint,127,opt,name=default_cpus_per_gpu,json=defaultCpusPerGpu,proto3" json:"default_cpus_per_gpu,omitempty"` // admission gave cpus_per_gpu, from the configuration
 	DefaultMemPerGpu        bool                   `protobuf:"varint,128,opt,name=default_mem_per_gpu,json=defaultMemPerGpu,proto3" json:"default_mem_per_gpu,omitempty"`    // likewise
+	DefaultTimeLimit        bool                   `protobuf:"varint,129,opt,name=default_time_limit,json=defaultTimeLimit,proto3" json:"default_time_limit,omitempty"`      // none was asked for: admission gave the partition's
 	Cron                    *Cron                  `protobuf:"bytes,140,opt,name=cron,proto3" json:"cron,omitempty"`                                                         // of a crontab: it goes back into the queue for its next time whenever it is over
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
@@ -5269,6 +5270,13 @@ func (x *JobSpec) GetDefaultCpusPerGpu() bool {
 func (x *JobSpec) GetDefaultMemPerGpu() bool {
 	if x != nil {
 		return x.DefaultMemPerGpu
+	}
+	return false
+}
+
+func (x *JobSpec) GetDefaultTimeLimit() bool {
+	if x != nil {
+		return x.DefaultTimeLimit
 	}
 	return false
 }
@@ -12182,7 +12190,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\tTresCount\x12\x12\n" +
 	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\xe5\x1a\n" +
+	"\x05clear\x18\x03 \x01(\bR\x05clear\"\x94\x1b\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
@@ -12304,7 +12312,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\fsegment_size\x18} \x01(\rR\vsegmentSize\x12\x18\n" +
 	"\aprofile\x18~ \x01(\tR\aprofile\x12/\n" +
 	"\x14default_cpus_per_gpu\x18\x7f \x01(\bR\x11defaultCpusPerGpu\x12.\n" +
-	"\x13default_mem_per_gpu\x18\x80\x01 \x01(\bR\x10defaultMemPerGpu\x12'\n" +
+	"\x13default_mem_per_gpu\x18\x80\x01 \x01(\bR\x10defaultMemPerGpu\x12-\n" +
+	"\x12default_time_limit\x18\x81\x01 \x01(\bR\x10defaultTimeLimit\x12'\n" +
 	"\x04cron\x18\x8c\x01 \x01(\v2\x12.stint.events.CronR\x04cron\"o\n" +
 	"\x04Gres\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +

@@ -1206,6 +1206,7 @@ func (m *JobSpec) CloneVT() *JobSpec {
 	r.Profile = m.Profile
 	r.DefaultCpusPerGpu = m.DefaultCpusPerGpu
 	r.DefaultMemPerGpu = m.DefaultMemPerGpu
+	r.DefaultTimeLimit = m.DefaultTimeLimit
 	r.Cron = m.Cron.CloneVT()
 	if rhs := m.Args; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
@@ -5099,6 +5100,9 @@ func (this *JobSpec) EqualVT(that *JobSpec) bool {
 		return false
 	}
 	if this.DefaultMemPerGpu != that.DefaultMemPerGpu {
+		return false
+	}
+	if this.DefaultTimeLimit != that.DefaultTimeLimit {
 		return false
 	}
 	if !this.Cron.EqualVT(that.Cron) {
@@ -11414,6 +11418,18 @@ func (m *JobSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x8
 		i--
 		dAtA[i] = 0xe2
+	}
+	if m.DefaultTimeLimit {
+		i--
+		if m.DefaultTimeLimit {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x8
+		i--
+		dAtA[i] = 0x88
 	}
 	if m.DefaultMemPerGpu {
 		i--
@@ -19856,6 +19872,9 @@ func (m *JobSpec) SizeVT() (n int) {
 		n += 3
 	}
 	if m.DefaultMemPerGpu {
+		n += 3
+	}
+	if m.DefaultTimeLimit {
 		n += 3
 	}
 	if m.Cron != nil {
@@ -32145,6 +32164,26 @@ func (m *JobSpec) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.DefaultMemPerGpu = bool(v != 0)
+		case 129:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DefaultTimeLimit", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.DefaultTimeLimit = bool(v != 0)
 		case 140:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Cron", wireType)

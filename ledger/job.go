@@ -40,9 +40,16 @@ func describe(r *rows.JobRow, j *projections.Job) {
 // still carry while it waits again, are not this record's.
 func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 	r.State, r.Completing = j.State, j.Completing
-	r.Partition = j.Partition
+	r.Partition, r.LimitS = j.Partition, j.LimitS
+	if r.Run == 0 { // as it was asked for: it may yet start in any of its partitions, with a limit of that one
+		if list := j.Spec.GetPartition(); list != "" {
+			r.Partition = list
+		}
+		if j.Spec.GetDefaultTimeLimit() {
+			r.LimitS = 0
+		}
+	}
 	r.Priority = j.Priority
-	r.LimitS = j.LimitS
 	r.Reason, r.ReasonText = j.Reason, j.ReasonText
 	if j.ArrayId != 0 && !j.HasTask && len(j.Pending) > 0 {
 		r.Tasks, r.ArrayMaxRunning = j.Pending, j.ArrayMaxRunning

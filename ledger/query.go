@@ -267,7 +267,7 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		if begin == 0 {
 			begin = r.StartUs
 		}
-		return begin != 0 && overlaps(begin, r.EndUs) // a job that could not have started was not there
+		return (begin != 0 || to == 0 && q.selections != nil) && overlaps(begin, r.EndUs) // a job that could not have started was not there
 	}
 	if q.states[events.JobState_PENDING] {
 		left := r.StartUs
@@ -276,11 +276,11 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		}
 		// A job that left the queue is shown for having been in it only if it was there in the window; one that could not have started
 		// was not in it.
-		if r.EligibleUs != 0 && overlaps(r.EligibleUs, left) && (left == 0 || from != 0) {
+		if r.EligibleUs != 0 && overlaps(r.EligibleUs, left) && (left == 0 || from != 0 || q.selections != nil) {
 			return true
 		}
 	}
-	if q.states[events.JobState_RUNNING] && r.StartUs != 0 && overlaps(r.StartUs, r.EndUs) && (r.EndUs == 0 || from != 0) {
+	if q.states[events.JobState_RUNNING] && r.StartUs != 0 && overlaps(r.StartUs, r.EndUs) && (r.EndUs == 0 && r.State == events.JobState_RUNNING || r.EndUs != 0 && (from != 0 || q.selections != nil)) {
 		return true
 	}
 	if r.EndUs == 0 {

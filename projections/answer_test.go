@@ -99,7 +99,7 @@ func TestSlim(t *testing.T) {
 		return true
 	})
 	slices.Sort(gone)
-	want := "acctg_freq append array dependencies dependency_text distribution environment export extra get_user_env has_priority hold " +
+	want := "acctg_freq append array default_time_limit dependencies dependency_text distribution environment export extra get_user_env has_priority hold " +
 		"no_kill priority rlimits script submit_line truncate umask use_min_nodes wait_all_nodes warn"
 	if got := strings.Join(gone, " "); got != want {
 		t.Errorf("left out:\n%s\nnot\n%s", got, want)

@@ -209,7 +209,7 @@ func (c *Cluster) change(j *Job, u *events.UpdateJob) {
 	if u.TimeLimitAddS != nil && j.LimitS != events.Unlimited {
 		j.LimitS = uint32(min(max(int64(j.LimitS)+int64(*u.TimeLimitAddS), 0), int64(events.Unlimited)-1))
 	}
-	spec.TimeLimitS = j.LimitS
+	spec.TimeLimitS, spec.DefaultTimeLimit = j.LimitS, spec.DefaultTimeLimit && u.TimeLimitS == nil
 	set(&spec.Name, u.Name)
 	set(&spec.Comment, u.Comment)
 	set(&spec.AdminComment, u.AdminComment)

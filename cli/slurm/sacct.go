@@ -132,6 +132,12 @@ func namesOrNumbers(names func(*rows.AskJobs) *[]string, numbers func(*rows.AskJ
 	}
 }
 
+// users names whose jobs are wanted; of -a and this, what is given last counts.
+func (s *Sacct) users(g Given) error {
+	s.AllUsers = false
+	return namesOrNumbers(func(a *rows.AskJobs) *[]string { return &a.Users }, func(a *rows.AskJobs) *[]uint32 { return &a.Uids })(s, g)
+}
+
 var sacctEffects = map[string]func(*Sacct, Given) error{
 	"json":         asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
 	"yaml":         asYAML(func(s *Sacct) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
@@ -196,7 +202,7 @@ var sacctEffects = map[string]func(*Sacct, Given) error{
 		return nil
 	},
 	"truncate": on(func(s *Sacct) *bool { return &s.Ask.Truncate }),
-	"user":     namesOrNumbers(func(a *rows.AskJobs) *[]string { return &a.Users }, func(a *rows.AskJobs) *[]uint32 { return &a.Uids }),
+	"user":     (*Sacct).users,
 	"units": func(s *Sacct, g Given) error {
 		u, ok := tres.ParseUnit(g.Value)
 		if !ok {
@@ -288,6 +294,9 @@ func (s *Sacct) state(g Given) error {
 
 func (s *Sacct) jobs(g Given) error {
 	for _, id := range SplitIDs(g.Value) {
+		if job, _, ok := strings.Cut(id, "_["); ok && s.release <= Release2205 {
+			return refusal("Bad job array element specified: %s; tasks are named one by one, as %s_1", clip(id), clip(job))
+		}
 		sel, err := ParseSelection(id)
 		if err != nil {
 			return err
@@ -399,7 +408,7 @@ func ReadSacct(in Input) (*Sacct, error) {
 	a := s.Ask
 	if s.AllUsers {
 		a.Users, a.Uids = nil, nil
-	} else if len(a.Users)+len(a.Uids) == 0 && in.User != "root" && len(a.Jobs) == 0 && len(a.Accounts) == 0 {
+	} else if len(a.Users)+len(a.Uids) == 0 && in.User != "root" && len(a.Jobs) == 0 && a.Nodes == "" {
 		a.Users = []string{in.User}
 	}
 	if a.Nodes != "" {
@@ -450,7 +459,7 @@ func (s *Sacct) window(in Input) error {
 		return refusal("the end of the time asked for lies before its beginning (%s)", start.Format("2006-01-02T15:04:05"))
 	}
 	s.Ask.StartUs = start.UnixMicro()
-	if end.IsZero() && (len(s.Ask.Jobs) == 0 || s.starting) {
+	if end.IsZero() && len(s.Ask.Jobs) == 0 {
 		end = in.Now.Add(time.Second) // what has just been submitted is of now
 		end = latest(end, start)
 	}

@@ -290,21 +290,22 @@ func (s *Scontrol) show(args []string, in Input) error {
 
 // Hosts answers show hostnames, hostlist and hostlistsorted for a list of hosts.
 func (s *Scontrol) Hosts(list string, r Release) (string, error) {
-	hosts, err := hostlist.Expand(list, hostlist.MaxHosts)
+	names, err := hostlist.Parse(list, hostlist.MaxHosts)
 	if err != nil {
 		f := refusal("Invalid hostlist: %v", err)
-		if r <= Release2205 { // it says so, and all is well
+		if r <= Release2205 && s.Entity == "hostnames" { // it says so, and all is well
 			f.Exit = 0
 		}
 		return "", f
 	}
 	switch s.Entity {
 	case "hostlist":
-		return hostlist.Compress(hosts) + "\n", nil
+		return names.Compress() + "\n", nil
 	case "hostlistsorted":
-		return hostlist.CompressSorted(hosts) + "\n", nil
+		names.Sort()
+		return names.Compress() + "\n", nil
 	}
-	return joinLines(hosts), nil
+	return joinLines(names.Hosts()), nil
 }
 
 // select_ reads the jobs of hold and its kin: ids joined by commas or apart, or jobname=NAME.

@@ -18,6 +18,7 @@ type Names struct {
 	User     string
 	JobName  string
 	NoModulo bool // %b means nothing, as before 24.05
+	AsShown  bool // letters with a width stay, as scontrol of 22.05 shows a path
 }
 
 // noTask is what %a stands for outside an array.
@@ -40,7 +41,7 @@ func Expand(pattern string, n Names) string {
 		if letter == '%' {
 			return "%"
 		}
-		if text, ok := n.value(letter, width); ok {
+		if text, ok := n.value(letter, width); ok && !(n.AsShown && len(spec) > len("%j")) {
 			return text
 		}
 		return spec

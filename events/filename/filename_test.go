@@ -50,6 +50,9 @@ func TestPatterns(t *testing.T) {
 			}
 		}
 	}
+	if got := Expand("%x-%4j.%A", Names{Job: 7, JobName: "x", AsShown: true}); got != "x-%4j.7" {
+		t.Errorf("as shown: %s", got)
+	}
 	if got := Expand("o.%b", Names{Array: 1, Task: 12, NoModulo: true}); got != "o.%b" {
 		t.Errorf("before 24.05: %q", got)
 	}

@@ -25,7 +25,7 @@ const maxDigits = 18
 // Expand returns the host names of an expression in the order written, repetitions kept. It fails on malformed
 // expressions and on those with more than limit names, before allocating them. An empty expression is an empty list.
 func Expand(expr string, limit int) ([]string, error) {
-	items, total, err := parse(expr, limit)
+	items, total, err := parse(expr, limit, false)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Expand(expr string, limit int) ([]string, error) {
 
 // Count returns how many names Expand would return, without making them.
 func Count(expr string, limit int) (int, error) {
-	_, total, err := parse(expr, limit)
+	_, total, err := parse(expr, limit, false)
 	return total, err
 }
 
@@ -95,7 +95,8 @@ func pad(n uint64, width int) string {
 	return s
 }
 
-func parse(expr string, limit int) (items []item, total int, err error) {
+// parse reads an expression. bare: names may be numbers alone, as scontrol show has them; a node has a name.
+func parse(expr string, limit int, bare bool) (items []item, total int, err error) {
 	rest := expr
 	for rest != "" {
 		var word string
@@ -106,7 +107,7 @@ func parse(expr string, limit int) (items []item, total int, err error) {
 		if word == "" {
 			continue
 		}
-		it, err := parseItem(word, limit-total)
+		it, err := parseItem(word, limit-total, bare)
 		if err != nil {
 			return nil, 0, fmt.Errorf("host list %s: %w", quote(expr), err)
 		}
@@ -141,7 +142,7 @@ func cut(s string) (word, rest string, err error) {
 	return s, "", nil
 }
 
-func parseItem(word string, room int) (item, error) {
+func parseItem(word string, room int, bare bool) (item, error) {
 	it := item{total: 1}
 	for word != "" {
 		open := strings.IndexByte(word, '[')
@@ -153,7 +154,7 @@ func parseItem(word string, room int) (item, error) {
 			break
 		}
 		end := strings.IndexByte(word, ']')
-		if len(it.parts) == 0 && open == 0 {
+		if len(it.parts) == 0 && open == 0 && !bare {
 			return it, fmt.Errorf("a name must have text before its first bracket")
 		}
 		spans, err := parseSpans(word[open+1 : end])
@@ -219,17 +220,93 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// split takes a name apart at the decimal number it ends with; numbered is false if there is none.
-func split(host string) (prefix string, n uint64, width int, numbered bool) {
+// Name is a host name taken apart: what stands before a number, and that number, printed with at least width digits.
+type Name struct {
+	prefix   string
+	n        uint64
+	width    int
+	numbered bool // otherwise prefix is the whole name
+}
+
+// nameOf takes a name apart at the decimal number it ends with, which has at least so many characters before it.
+func nameOf(host string, least int) Name {
 	i := len(host)
 	for i > 0 && host[i-1] >= '0' && host[i-1] <= '9' && len(host)-i < maxDigits {
 		i--
 	}
-	if i == len(host) || i == 0 {
-		return host, 0, 0, false
+	if i == len(host) || i < least {
+		return Name{prefix: host}
 	}
-	n, _ = strconv.ParseUint(host[i:], 10, 64)
-	return host[:i], n, len(host) - i, true
+	n, _ := strconv.ParseUint(host[i:], 10, 64)
+	return Name{host[:i], n, len(host) - i, true}
+}
+
+func (a Name) before(b Name) bool {
+	switch {
+	case a.prefix != b.prefix:
+		return a.prefix < b.prefix
+	case a.numbered != b.numbered:
+		return !a.numbered
+	case a.width != b.width:
+		return a.width < b.width
+	}
+	return a.n < b.n
+}
+
+// Names are host names that remember where their numbers began as they were written: `n0[3-7]` stays that, and does not become `n[03-07]`.
+type Names []Name
+
+// Parse reads an expression as scontrol show hostlist does: names may be numbers alone. It fails as Expand does.
+func Parse(expr string, limit int) (Names, error) {
+	items, total, err := parse(expr, limit, true)
+	if err != nil {
+		return nil, err
+	}
+	names := make(Names, 0, total)
+	for _, it := range items {
+		last := &it.parts[len(it.parts)-1]
+		if last.spans == nil {
+			names = append(names, nameOf(last.text, 0))
+			continue
+		}
+		text, spans := last.text, last.spans
+		last.text, last.spans = "", nil
+		for _, before := range it.expand(nil) {
+			for _, s := range spans {
+				for n := s.lo; ; n++ {
+					names = append(names, Name{before + text, n, len(pad(n, s.width)), true})
+					if n == s.hi {
+						break
+					}
+				}
+			}
+		}
+	}
+	return names, nil
+}
+
+// Sort is Sort of the names.
+func (l Names) Sort() { sort.SliceStable(l, func(i, j int) bool { return l[i].before(l[j]) }) }
+
+// Compress is Compress of the names.
+func (l Names) Compress() string {
+	w := writer{}
+	for _, n := range l {
+		w.add(n)
+	}
+	return w.end()
+}
+
+// Hosts are the names, written out.
+func (l Names) Hosts() []string {
+	hosts := make([]string, len(l))
+	for i, n := range l {
+		hosts[i] = n.prefix
+		if n.numbered {
+			hosts[i] += pad(n.n, n.width)
+		}
+	}
+	return hosts
 }
 
 // joinWidth returns the one width that prints n (seen with width wn) and m (with wm) as they were, if there is one.
@@ -281,37 +358,51 @@ func (g group) appendTo(b *strings.Builder) {
 // Compress writes host names as an expression, order and repetitions kept: `n4 n2 n1 n2` is `n[4,2,1-2]`.
 // Expand gives the same names back, as long as none of them holds a comma, blank or bracket.
 func Compress(hosts []string) string {
-	var b strings.Builder
-	b.Grow(64)
-	var g group
-	flush := func() {
-		if g.prefix != "" || len(g.spans) > 0 {
-			g.appendTo(&b)
-		}
-		g = group{}
-	}
+	w := writer{}
+	w.to.Grow(64)
 	for _, h := range hosts {
-		prefix, n, width, numbered := split(h)
-		if !numbered {
-			flush()
-			g = group{prefix: h, bare: true}
-			continue
-		}
-		if g.bare || g.prefix != prefix || len(g.spans) == 0 {
-			flush()
-			g = group{prefix: prefix, spans: []span{{n, n, width}}}
-			continue
-		}
-		last := &g.spans[len(g.spans)-1]
-		// The width of a whole range must print its first number too, not only the one before n.
-		if w, ok := joinWidth(last.lo, digits(last.lo, last.width), n, width); ok && n == last.hi+1 && joins(last, w) {
-			last.hi, last.width = n, w
-			continue
-		}
-		g.spans = append(g.spans, span{n, n, width})
+		w.add(nameOf(h, 1))
 	}
-	flush()
-	return b.String()
+	return w.end()
+}
+
+// writer puts names into brackets, one after the other.
+type writer struct {
+	to strings.Builder
+	g  group
+}
+
+func (w *writer) flush() {
+	if w.g.prefix != "" || len(w.g.spans) > 0 {
+		w.g.appendTo(&w.to)
+	}
+	w.g = group{}
+}
+
+func (w *writer) end() string {
+	w.flush()
+	return w.to.String()
+}
+
+func (w *writer) add(name Name) {
+	if !name.numbered {
+		w.flush()
+		w.g = group{prefix: name.prefix, bare: true}
+		return
+	}
+	n, width := name.n, name.width
+	if w.g.bare || w.g.prefix != name.prefix || len(w.g.spans) == 0 {
+		w.flush()
+		w.g = group{prefix: name.prefix, spans: []span{{n, n, width}}}
+		return
+	}
+	last := &w.g.spans[len(w.g.spans)-1]
+	// The width of a whole range must print its first number too, not only the one before n.
+	if wide, ok := joinWidth(last.lo, digits(last.lo, last.width), n, width); ok && n == last.hi+1 && joins(last, wide) {
+		last.hi, last.width = n, wide
+		return
+	}
+	w.g.spans = append(w.g.spans, span{n, n, width})
 }
 
 // digits is how many digits n has when printed with at least width.
@@ -324,25 +415,7 @@ func joins(s *span, w int) bool {
 
 // Sort orders names as Slurm sorts a host list: by prefix, then narrow numbers before wide ones, then by number.
 func Sort(hosts []string) {
-	type key struct {
-		prefix string
-		n      uint64
-		width  int
-		num    bool
-	}
-	of := func(h string) key { p, n, w, ok := split(h); return key{p, n, w, ok} }
-	sort.SliceStable(hosts, func(i, j int) bool {
-		a, b := of(hosts[i]), of(hosts[j])
-		switch {
-		case a.prefix != b.prefix:
-			return a.prefix < b.prefix
-		case a.num != b.num:
-			return !a.num
-		case a.width != b.width:
-			return a.width < b.width
-		}
-		return a.n < b.n
-	})
+	sort.SliceStable(hosts, func(i, j int) bool { return nameOf(hosts[i], 1).before(nameOf(hosts[j], 1)) })
 }
 
 // CompressSorted is Compress of the names in the order of Sort; the argument is left as it is.

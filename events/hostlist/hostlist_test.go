@@ -128,3 +128,35 @@ func FuzzExpand(f *testing.F) {
 		}
 	})
 }
+
+// What a real scontrol show hostlist and hostlistsorted make of lists.
+func TestWrittenAgain(t *testing.T) {
+	for _, c := range [][3]string{
+		{"16,17,n3", "[16-17],n3", "[16-17],n3"},
+		{"[3-9],12", "[3-9,12]", "[3-9,12]"},
+		{"[3-9],12,n0[3-7],n02", "[3-9,12],n0[3-7],n02", "[3-9,12],n02,n0[3-7]"},
+		{"n0[3-7],n08,n0[09-10]", "n0[3-7],n08,n0[09-10]", "n08,n0[3-7,09-10]"},
+		{"n[01-03],n04", "n[01-04]", "n[01-04]"},
+		{"007,008", "[007-008]", "[007-008]"},
+		{"n09,n10,n1[1-2]", "n[09-10],n1[1-2]", "n[09-10],n1[1-2]"},
+		{"1x[1-5],x1y23,n0[02-06,0],x1y[04-16,23]", "1x[1-5],x1y23,n0[02-06,0],x1y[04-16,23]", "1x[1-5],n0[0,02-06],x1y[04-16,23,23]"},
+		{"n0[1-2]c[3-4]", "n01c[3-4],n02c[3-4]", "n01c[3-4],n02c[3-4]"},
+		{"", "", ""},
+	} {
+		names, err := Parse(c[0], 1000)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		got := names.Compress()
+		names.Sort()
+		if sorted := names.Compress(); got != c[1] || sorted != c[2] {
+			t.Errorf("%s: %s, sorted %s; want %s and %s", c[0], got, sorted, c[1], c[2])
+		}
+	}
+	for _, bad := range []string{"n1[2]x", "n0[1-2]c[3-4],n0[1-2]c5", "n[1", "n]"} {
+		if names, err := Parse(bad, 1000); err == nil {
+			t.Errorf("%s: %v", bad, names.Hosts())
+		}
+	}
+}

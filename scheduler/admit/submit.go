@@ -438,7 +438,7 @@ func (d *Desk) times(s *events.JobSpec) *refusal {
 	cfg := d.r.Config()
 	names := strings.Split(s.Partition, ",")
 	if s.TimeLimitS == 0 {
-		s.TimeLimitS = defaultLimit(cfg, d.r.Partition(names[0]))
+		s.TimeLimitS, s.DefaultTimeLimit = defaultLimit(cfg, d.r.Partition(names[0])), true
 	}
 	if s.TimeMinS > s.TimeLimitS {
 		return refuse(events.Code_INVALID_TIME_LIMIT, "the least time of %s is longer than the time limit of %s", minutes(s.TimeMinS), minutes(s.TimeLimitS))

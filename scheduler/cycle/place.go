@@ -112,7 +112,8 @@ func without(share *events.NodeShare, cpus events.Words) *events.NodeShare {
 	return &events.NodeShare{Cpus: events.Words(share.Cpus).AndNot(cpus), MemoryMib: share.MemoryMib, Gres: share.Gres}
 }
 
-// longest is how long a job without a time limit is taken to run when others are planned behind it: a year.
+// longest is how long a job without a time limit is taken to run when others are planned behind it: a year. It is also the limit that a job
+// starts with for which none was asked, in a partition that has neither a default nor a longest time.
 const longest = 365 * 24 * 3600 * int64(second)
 
 // try starts the job of an entry, all that can of an array, or notes why not.

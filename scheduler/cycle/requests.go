@@ -79,6 +79,9 @@ func (c *queueCache) of(r projections.Reader, j *projections.Job) *waiting {
 	w.job = j
 	w.parts = c.partitions(r, spec.GetPartition())
 	w.eligible, w.limit, w.priority = j.EligibleUs, j.LimitS, j.Priority
+	if w.limit == events.Unlimited && spec.GetDefaultTimeLimit() && len(w.parts) > 0 && w.parts[0].GetDefaultTimeS() == 0 && r.Config().GetDefaultTimeS() == 0 {
+		w.limit = uint32(longest / second)
+	}
 	w.minNodes, w.maxNodes = spec.GetMinNodes(), spec.GetMaxNodes()
 	w.plain = j.Hold == events.HoldKind_NOT_HELD && len(j.Dependencies) == 0 && spec.GetDeadlineUs() == 0 && spec.GetTimeMinS() == 0 && j.ArrayId == 0 && j.EligibleUs != 0
 	return w

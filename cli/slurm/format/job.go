@@ -602,7 +602,7 @@ func (j Job) stdFile(pattern, other string) string {
 	if pattern == "" {
 		pattern = other
 	}
-	names := slurm.Names{Job: j.GetId(), Array: j.GetArrayId(), Task: 4294967294, Step: "batch", Node: j.GetAllocation().FirstNode(), User: j.GetOwner().GetUser(), JobName: j.GetSpec().GetName()}
+	names := slurm.Names{AsShown: j.Context.Release <= slurm.Release2205, Job: j.GetId(), Array: j.GetArrayId(), Task: 4294967294, Step: "batch", Node: j.GetAllocation().FirstNode(), User: j.GetOwner().GetUser(), JobName: j.GetSpec().GetName()}
 	if j.GetHasTask() {
 		names.Task = j.GetArrayTask()
 	} else if j.Task >= 0 {

@@ -98,10 +98,10 @@ func tableOf(fields []AccountField, format string, r slurm.Release) (Table, erro
 		c := newColumn(field)
 		if sized {
 			n, err := strconv.Atoi(spec)
-			if err != nil || n > maxWidth || n < -maxWidth {
+			if err != nil && r > slurm.Release2205 || n > maxWidth || n < -maxWidth {
 				return t, &slurm.Failure{Text: fmt.Sprintf("%q is not a width: write %s%%20, or %s%%-20 to set it to the left", spec, field.Name, field.Name), Exit: slurm.ExitFailed}
 			}
-			c.width, c.left = abs(n), n < 0
+			c.width, c.left = abs(n), n < 0 // what is no number is none at all, as scripts of before 23.02 may have it
 			widths[field] = c
 		}
 		if t.columns = append(t.columns, c); len(t.columns) > maxColumns {
@@ -172,7 +172,9 @@ func (t Table) Head(q slurm.Separation) string {
 	}
 	var b strings.Builder
 	for _, c := range t.columns {
-		b.WriteString(place(c.field.Name, c.width, !c.left))
+		if c.width > 0 {
+			b.WriteString(place(c.field.Name, c.width, !c.left))
+		}
 		b.WriteByte(' ')
 	}
 	b.WriteByte('\n')
@@ -187,23 +189,59 @@ func (t Table) Head(q slurm.Separation) string {
 // Row is the line of one row. What does not fit ends in a plus.
 func (t Table) Row(q slurm.Separation, a Account) string {
 	if q.Parsable {
-		return t.joined(q, func(c tableColumn) string { return c.field.Value(a) })
+		return t.joined(q, func(c tableColumn) string {
+			v := c.field.Value(a)
+			if datedFields[c.field.Name] && len(v) > c.width {
+				v = v[:c.width]
+			}
+			return v
+		})
 	}
 	var b strings.Builder
 	for _, c := range t.columns {
-		v := c.field.Value(a)
-		if c.width > 0 && len(v) > c.width {
-			v = place(v, c.width-1, false)
-			if c.width == 1 {
-				v = ""
-			}
-			v += "+"
-		}
-		b.WriteString(place(v, c.width, !c.left))
+		b.WriteString(c.cell(c.field.Value(a)))
 		b.WriteByte(' ')
 	}
 	b.WriteByte('\n')
 	return b.String()
+}
+
+// Columns that are not cut as text is: numbers and durations are whole however narrow the column, dates lose their end without a
+// plus, even between separators.
+var (
+	wholeFields = fieldSet(`AllocCPUS AllocNodes AssocID ConsumedEnergyRaw CPUTime CPUTimeRAW DBIndex Elapsed ElapsedRaw GID MaxDiskReadTask MaxDiskWriteTask
+		MaxPagesTask MaxRSSTask MaxVMSizeTask MinCPUTask NCPUS NNodes NTasks Planned PlannedCPU PlannedCPURAW Priority QOSRAW ReqCPUS ReservationId Reserved ResvCPU
+		ResvCPURAW Suspended UID WCKeyID`)
+	datedFields = fieldSet("Eligible End Start Submit")
+)
+
+func fieldSet(names string) map[string]bool {
+	set := map[string]bool{}
+	for _, n := range strings.Fields(names) {
+		set[n] = true
+	}
+	return set
+}
+
+// cell is a value in its column.
+func (c tableColumn) cell(v string) string {
+	switch n := len(v); {
+	case wholeFields[c.field.Name]:
+		if v == "" && c.width == 0 {
+			return " " // a number that there is not
+		}
+		if n > c.width {
+			return v
+		}
+	case n <= c.width:
+	case c.width == 0:
+		return ""
+	case datedFields[c.field.Name]:
+		return v[:c.width]
+	default:
+		return v[:c.width-1] + "+"
+	}
+	return place(v, c.width, !c.left)
 }
 
 func (t Table) joined(q slurm.Separation, value func(tableColumn) string) string {
@@ -289,7 +327,7 @@ func (a Account) elapsed() int64 {
 		end = now
 	}
 	s := end/1e6 - start/1e6 // of the times as they are printed
-	if a.Step == nil {
+	if a.Step == nil || a.Step.GetEndUs() == 0 || a.Step.GetStep() == events.StepBatch {
 		s -= a.suspended() / 1e6
 	}
 	return max(s, 0)
@@ -334,6 +372,8 @@ func (a Account) state() string {
 		return "RESIZING" // it goes on in the next row of its job
 	case a.Step != nil && a.Step.GetWasCancelled() && a.Step.GetState() == events.JobState_CANCELLED:
 		return fmt.Sprintf("CANCELLED by %d", a.Step.GetCancelledBy())
+	case a.Step != nil && a.Step.GetEndUs() == 0 && j.GetState() == events.JobState_SUSPENDED:
+		return "SUSPENDED"
 	case a.Step != nil:
 		return a.Step.GetState().Word()
 	}

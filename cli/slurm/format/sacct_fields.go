@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"stint/cli/slurm"
 	"stint/events"
 	"stint/events/tres"
 	"stint/ledger/rows"
@@ -98,7 +99,7 @@ var AccountFields = []AccountField{
 	{"AveVMSize", 10, 0, 0, measured(over((*rows.StepRow).GetSumPeakVmKib), kib)},
 	{"BlockID", 16, 0, 0, nothing},
 	{"Cluster", 10, 0, 0, func(a Account) string { return a.Context.Cluster }},
-	{"Comment", 14, 0, 0, jobOnly((*rows.JobRow).GetComment)},
+	{"Comment", 14, 0, 0, jobComment},
 	{"Constraints", 19, 0, 0, jobOnly((*rows.JobRow).GetConstraint)},
 	{"ConsumedEnergy", 14, 0, 0, energy},
 	{"ConsumedEnergyRaw", 17, 0, 0, energy},
@@ -123,7 +124,7 @@ var AccountFields = []AccountField{
 	{"Flags", 19, 0, 0, jobOnly(func(j *rows.JobRow) string {
 		switch {
 		case j.GetStartUs() == 0:
-			return ""
+			return "StartRecieved"
 		case j.GetBackfilled():
 			return "SchedBackfill,StartRecieved" // as it is spelled in Slurm
 		}
@@ -292,6 +293,14 @@ var AccountFields = []AccountField{
 	{"WCKey", 10, 0, 0, jobOnly((*rows.JobRow).GetWckey)},
 	{"WCKeyID", 10, 0, 0, jobOnly(func(*rows.JobRow) string { return "0" })},
 	{"WorkDir", 20, 0, 0, jobOnly((*rows.JobRow).GetWorkDir)},
+}
+
+// jobComment is the comment of a job; in Slurm accounting is told of it when the job ends.
+func jobComment(a Account) string {
+	if a.Step != nil || a.Context.Release <= slurm.Release2205 && a.Job.GetEndUs() == 0 {
+		return ""
+	}
+	return a.Job.GetComment()
 }
 
 // energy is never measured. Of a job with one step Slurm leaves it to the step.

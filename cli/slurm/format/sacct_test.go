@@ -90,6 +90,10 @@ func TestSacct(t *testing.T) {
 		want string
 	}{
 		{"-n -o JobID%20,JobName%-15,State%5,ExitCode", 0, "                   9 steps           FAIL+      5:0 "},
+		{"-n -o JobID%0,GID%0,NTasks%0,Elapsed%0,End%0,State%x,Cluster%-", 0, " 2001   00:00:01    "},
+		{"-o JobID%0,GID%0,State%3", 0, "  Sta "},
+		{"-n -o GID%2,End%12,State%3", 0, "2001 2026-11-30T1 FA+ "},
+		{"-n -P -o Start%4,End%-7,State%3", 0, "2026|2026-11|FAILED"},
 		{"-o JobID%15,JobID%-40", 0, "JobID                                    JobID                                    "},
 		{"-o JobID,Timelimit,TimelimitRaw", 0, "JobID         Timelimit TimelimitR "},
 		{"-n -P -o jobidraw,state,Timelimit,Start,End", 5, "14|CANCELLED by 2001|UNLIMITED|2026-11-30T20:19:43|2026-11-30T20:19:43"},
@@ -106,11 +110,14 @@ func TestSacct(t *testing.T) {
 			t.Errorf("sacct %s, line %d:\n%s\nwant\n%s", c.args, c.line, got, c.want)
 		}
 	}
-	for bad, want := range map[string]string{"NoSuch": "Invalid field requested", "x": "Invalid field requested", "JobID,AllocGRES": "AllocGRES has been removed, please use AllocTRES", "allocgres": "AllocGRES has been removed, please use AllocTRES", "JobID%x": "is not a width", "Planned": "Invalid field", ",": "no column"} {
+	for bad, want := range map[string]string{"NoSuch": "Invalid field requested", "x": "Invalid field requested", "JobID,AllocGRES": "AllocGRES has been removed, please use AllocTRES", "allocgres": "AllocGRES has been removed, please use AllocTRES", "Planned": "Invalid field", ",": "no column"} {
 		_, err := AccountTable(bad, slurm.Release2205)
 		if f := (*slurm.Failure)(nil); !errors.As(err, &f) || f.Exit != 1 || !strings.Contains(f.Text, want) {
 			t.Errorf("-o %s: %v", bad, err)
 		}
+	}
+	if _, err := AccountTable("JobID%x", slurm.Release2605); err == nil || !strings.Contains(err.Error(), "is not a width") {
+		t.Errorf("JobID%%x: %v", err)
 	}
 	if _, err := AccountTable("Reserved", slurm.Release2605); err == nil || !strings.Contains(err.Error(), "please use Planned") {
 		t.Errorf("Reserved: %v", err)
