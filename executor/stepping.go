@@ -367,6 +367,10 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 	if err != nil {
 		return nil, err
 	}
+	jobCage, err := e.jobCage(share, def, h)
+	if err != nil {
+		return nil, err
+	}
 	order := &tasks.Order{Launcher: l.Launcher, Node: uint32(at), Name: e.conf.Node, Tasks: part.Tasks, KillWaitS: e.config.GetKillWaitS()}
 	order.Step = fmt.Sprintf("%d.%d", l.Job, l.Step)
 	hidden := len(cage.DenyDevices) > 0 && !h.virtual
@@ -387,7 +391,7 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 	owner := job.GetOwner()
 	out := &supervisor.Launch{
 		Key: key{l.Job, l.Run, l.Step}.sup(), Node: e.conf.Node, Argv: [][]byte{[]byte(program), []byte(tasks.Command)}, Cwd: []byte("/"),
-		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: l.Want.GetUmask(), Cage: cage,
+		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: l.Want.GetUmask(), Cage: cage, JobCage: jobCage,
 		KillWaitMs: int64(e.config.GetKillWaitS()) * 1000, TimeLimitMs: int64(l.Want.GetLimitS()) * 1000,
 		Watching: watching(job, own, e.config),
 	}
@@ -407,6 +411,15 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 	}
 	out.Rlimits = residentLimit(out.Rlimits, memory)
 	return out, nil
+}
+
+// jobCage is what all of a job is held to on this node, of which a step has its part. The caller holds e.mu.
+func (e *executor) jobCage(share *events.NodeShare, def *events.NodeDef, h *hardware) (*supervisor.Cage, error) {
+	granted, err := h.granted(share)
+	if err != nil {
+		return nil, err
+	}
+	return e.cage(share, def, e.config, h, granted)
 }
 
 // keeperProgram is what becomes a keeper: the light client beside this program, which starts fastest, or this program.

@@ -59,27 +59,26 @@ func (g *Group) Paths() map[string]string {
 	return out
 }
 
-// Create makes the group of a step, and the group of its job when this is the first step: then the limits are the job's,
-// and the step shares them; otherwise they are the step's, within the job's. uid is the user whose job it is.
+// Create makes the group of a step with its limits, within those of its job: whole is what all of the job has here, with which
+// the job's group is made when this is the first step in it. uid is the user whose job it is.
 //
 // A group of that name that is left over and empty is made anew, so that it counts from nothing; one that has processes
 // gives ErrBusy. What was begun is removed again when a limit cannot be set.
-func (t *Tree) Create(job uint64, step string, uid int, l Limits) (*Group, error) {
+func (t *Tree) Create(job uint64, step string, uid int, whole, l Limits) (*Group, error) {
+	first := false
 	j, err := t.find(job, "", uid)
 	if errors.Is(err, fs.ErrNotExist) {
-		if j, err = t.CreateJob(job, uid, l); err != nil {
-			return nil, err
-		}
-		s, err := j.CreateStep(step, Limits{})
-		if err != nil {
-			_ = j.Remove()
-		}
-		return s, err
+		first = true
+		j, err = t.CreateJob(job, uid, whole)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return j.CreateStep(step, l)
+	s, err := j.CreateStep(step, l)
+	if err != nil && first {
+		_ = j.Remove()
+	}
+	return s, err
 }
 
 // CreateJob makes the group of a job with the limits of its allocation. See Create for what happens to leftovers.

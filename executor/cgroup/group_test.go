@@ -290,7 +290,7 @@ func TestStrayGrandchildIsFoundAndKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := again.Create(99, "3", 0, Limits{}); !errors.Is(err, ErrBusy) {
+		if _, err := again.Create(99, "3", 0, Limits{}, Limits{}); !errors.Is(err, ErrBusy) {
 			t.Errorf("making a group that has processes: %v", err)
 		}
 		job, err := again.Find(99, "")
@@ -438,11 +438,53 @@ func TestStepWithinItsJob(t *testing.T) {
 
 func TestFailedLimitLeavesNothing(t *testing.T) {
 	each(t, func(t *testing.T, tree *Tree) {
-		if _, err := tree.Create(1, "batch", 0, Limits{CPUs: []int{999}}); err == nil {
+		if _, err := tree.Create(1, "batch", 0, Limits{CPUs: []int{999}}, Limits{}); err == nil {
 			t.Error("CPU 999 was accepted")
 		}
 		if e, err := tree.List(); err != nil || len(e) != 0 {
 			t.Errorf("left: %+v, %v", e, err)
+		}
+	})
+}
+
+// A job's group is made with its first step, and is as large as the job whatever that step has.
+func TestSmallFirstStep(t *testing.T) {
+	each(t, func(t *testing.T, tree *Tree) {
+		whole := Limits{CPUs: []int{0, 1}, MemoryBytes: 256 << 20}
+		step := func(name string, l Limits) *Group {
+			g, err := tree.Create(8, name, os.Getuid(), whole, l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		small := step("0", Limits{CPUs: []int{1}, MemoryBytes: 64 << 20})
+		large := step("1", Limits{})
+		middle := step("2", Limits{CPUs: []int{0, 1}, MemoryBytes: 128 << 20})
+		for _, c := range []struct {
+			group *Group
+			cpus  string
+		}{{small, "cpu 1\n"}, {large, "cpu 0\ncpu 1\n"}, {middle, "cpu 0\ncpu 1\n"}} {
+			if out := output(t, c.group, "where"); !strings.Contains(out, c.cpus) {
+				t.Errorf("%s: not %q in\n%s", c.group.Name(), c.cpus, out)
+			}
+		}
+		job, err := tree.Find(8, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for g, want := range map[*Group]uint64{job: whole.MemoryBytes, small: 64 << 20, middle: 128 << 20} {
+			d, ok := g.dir("memory")
+			if !ok {
+				continue
+			}
+			file := "memory.limit_in_bytes"
+			if d.v2 {
+				file = "memory.max"
+			}
+			if have, err := readUint(filepath.Join(d.path, file)); err != nil || have != want {
+				t.Errorf("%s: memory %d, %v, not %d", g.Name(), have, err, want)
+			}
 		}
 	})
 }
@@ -459,7 +501,7 @@ func TestUnprivileged(t *testing.T) {
 	if tree.Active() || len(tree.Gaps()) != 1 || !strings.Contains(tree.Gaps()[0].String(), "not root") {
 		t.Errorf("active %v, gaps %v", tree.Active(), tree.Gaps())
 	}
-	g, err := tree.Create(1, "batch", 1000, Limits{CPUs: []int{0}, MemoryBytes: 1 << 20})
+	g, err := tree.Create(1, "batch", 1000, Limits{CPUs: []int{0}, MemoryBytes: 1 << 20}, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,9 +196,14 @@ func newTree(t testing.TB, h Host, cfg Config) *Tree {
 	return tree
 }
 
+// mustCreate makes a step with all that its job has, if it's the first; or with a part.
 func mustCreate(t testing.TB, tree *Tree, job uint64, step string, l Limits) *Group {
 	t.Helper()
-	g, err := tree.Create(job, step, os.Getuid(), l)
+	own := l
+	if _, err := tree.Find(job, ""); err != nil {
+		own = Limits{}
+	}
+	g, err := tree.Create(job, step, os.Getuid(), l, own)
 	if err != nil {
 		t.Fatal(err)
 	}

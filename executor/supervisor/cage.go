@@ -8,8 +8,8 @@ import "syscall"
 type Cages interface {
 	// Name is what the group of a step is called, the same each time it is asked.
 	Name(key *Key, uid uint32) string
-	// Make makes that group, with its limits. The warnings are of what cannot be enforced here.
-	Make(key *Key, uid uint32, limits *Cage) (c Confinement, warnings []string, err error)
+	// Make makes that group, with its limits, within those of all of the job (nil: the same). The warnings are of what cannot be enforced here.
+	Make(key *Key, uid uint32, job, limits *Cage) (c Confinement, warnings []string, err error)
 	// endStrays ends and removes the groups of this node whose names nobody claims.
 	endStrays(claimed map[string]bool) (found []string, err error)
 	// Find returns a group that was made earlier. One that is gone is a Confinement without processes.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,27 +62,38 @@ func (g *groups) Name(k *Key, uid uint32) string {
 	return fmt.Sprintf("job_%d/step_%s", k.Job, stepName(k.Step))
 }
 
-func (g *groups) Make(k *Key, uid uint32, c *Cage) (Confinement, []string, error) {
-	l := cgroup.Limits{CPUs: ints(c.Cpus), Mems: ints(c.Mems), MemoryBytes: c.MemoryBytes, PIDs: c.Pids}
-	if c.LimitSwap {
-		l.SwapBytes = &c.SwapBytes
-	}
-	var err error
-	if l.DenyDevices, err = devices(c.DenyDevices); err == nil {
-		l.AllowDevices, err = devices(c.AllowDevices)
-	}
+func (g *groups) Make(k *Key, uid uint32, job, c *Cage) (Confinement, []string, error) {
+	whole, err := limits(cmp.Or(job, c))
 	if err != nil {
 		return nil, nil, err
+	}
+	var own cgroup.Limits // none: it shares the job's
+	if job != nil && !job.EqualVT(c) {
+		if own, err = limits(c); err != nil {
+			return nil, nil, err
+		}
 	}
 	mu := g.lock(k.Job)
 	mu.Lock()
 	defer mu.Unlock()
-	group, err := g.tree.Create(k.Job, stepName(k.Step), int(uid), l)
+	group, err := g.tree.Create(k.Job, stepName(k.Step), int(uid), whole, own)
 	if err != nil {
 		return nil, nil, err
 	}
 	g.count(k.Job, 1)
 	return &group1{groups: g, group: group}, nil, nil
+}
+
+// limits are those of a cage.
+func limits(c *Cage) (l cgroup.Limits, err error) {
+	l = cgroup.Limits{CPUs: ints(c.GetCpus()), Mems: ints(c.GetMems()), MemoryBytes: c.GetMemoryBytes(), PIDs: c.GetPids()}
+	if c.GetLimitSwap() {
+		l.SwapBytes = &c.SwapBytes
+	}
+	if l.DenyDevices, err = devices(c.GetDenyDevices()); err == nil {
+		l.AllowDevices, err = devices(c.GetAllowDevices())
+	}
+	return l, err
 }
 
 func (g *groups) Find(name string) (Confinement, error) {

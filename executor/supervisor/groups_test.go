@@ -61,6 +61,22 @@ func TestCagedStep(t *testing.T) {
 	}
 }
 
+// The first step of a job on a node is not what the job has there.
+func TestCagedStepsSideBySide(t *testing.T) {
+	r := newRig(t, caged(t))
+	whole := &Cage{Cpus: []uint32{0, 1}, MemoryBytes: 256 << 20}
+	small := r.script("sleep 1000", func(l *Launch) {
+		l.Key.Step, l.JobCage, l.Cage = 0, whole, &Cage{Cpus: []uint32{1}, MemoryBytes: 64 << 20}
+	})
+	r.launch(small)
+	x, out := r.run(r.script("grep Cpus_allowed_list /proc/self/status", func(l *Launch) {
+		l.Key.Job, l.Key.Run, l.Key.Step, l.JobCage, l.Cage = small.Key.Job, small.Key.Run, 1, whole, whole
+	}))
+	if x.Code != 0 || !strings.Contains(out, "Cpus_allowed_list:\t0-1\n") {
+		t.Errorf("%v, %s", x, out)
+	}
+}
+
 func TestCagedOutOfMemory(t *testing.T) {
 	r := newRig(t, caged(t))
 	x, _ := r.run(r.script("awk 'BEGIN { s = \"x\"; while (1) s = s s }'; exit 1", func(l *Launch) {

@@ -191,11 +191,7 @@ func (s *supervisor) admit(st *step) *launchError {
 func (s *supervisor) start(st *step, l *Launch) error {
 	var warnings []string
 	if s.cages != nil {
-		limits := l.Cage
-		if limits == nil {
-			limits = &Cage{}
-		}
-		cage, w, err := s.cages.Make(l.Key, l.Uid, limits)
+		cage, w, err := s.cages.Make(l.Key, l.Uid, l.JobCage, l.Cage)
 		if err != nil {
 			return unfit(Failure_CAGE, "control group", err)
 		}

@@ -713,8 +713,9 @@ type Launch struct {
 	Warn          *Warn                  `protobuf:"bytes,20,opt,name=warn,proto3" json:"warn,omitempty"`
 	PidVariable   string                 `protobuf:"bytes,21,opt,name=pid_variable,json=pidVariable,proto3" json:"pid_variable,omitempty"` // of the environment, put behind the others: the number of the process
 	Watching      *Watching              `protobuf:"bytes,22,opt,name=watching,proto3" json:"watching,omitempty"`
-	Note          []byte                 `protobuf:"bytes,23,opt,name=note,proto3" json:"note,omitempty"`      // kept, and told with its start and its end
-	Keeper        bool                   `protobuf:"varint,24,opt,name=keeper,proto3" json:"keeper,omitempty"` // its main process keeps tasks, its children, and is none itself; its end need not outlive the machine
+	Note          []byte                 `protobuf:"bytes,23,opt,name=note,proto3" json:"note,omitempty"`                      // kept, and told with its start and its end
+	Keeper        bool                   `protobuf:"varint,24,opt,name=keeper,proto3" json:"keeper,omitempty"`                 // its main process keeps tasks, its children, and is none itself; its end need not outlive the machine
+	JobCage       *Cage                  `protobuf:"bytes,25,opt,name=job_cage,json=jobCage,proto3" json:"job_cage,omitempty"` // what all of the job has here, where the step has a part of it; absent: the same as cage
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -917,6 +918,13 @@ func (x *Launch) GetKeeper() bool {
 		return x.Keeper
 	}
 	return false
+}
+
+func (x *Launch) GetJobCage() *Cage {
+	if x != nil {
+		return x.JobCage
+	}
+	return nil
 }
 
 // Watching is how often a step's usage is looked at, and what comes of it.
@@ -3556,7 +3564,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04Warn\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
 	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +
-	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xa3\x06\n" +
+	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xd6\x06\n" +
 	"\x06Launch\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -3583,7 +3591,8 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\fpid_variable\x18\x15 \x01(\tR\vpidVariable\x126\n" +
 	"\bwatching\x18\x16 \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
 	"\x04note\x18\x17 \x01(\fR\x04note\x12\x16\n" +
-	"\x06keeper\x18\x18 \x01(\bR\x06keeperB\x10\n" +
+	"\x06keeper\x18\x18 \x01(\bR\x06keeper\x121\n" +
+	"\bjob_cage\x18\x19 \x01(\v2\x16.stint.supervisor.CageR\ajobCageB\x10\n" +
 	"\x0e_oom_score_adj\"H\n" +
 	"\bWatching\x12\x19\n" +
 	"\bevery_ms\x18\x01 \x01(\x03R\aeveryMs\x12!\n" +
@@ -3901,67 +3910,68 @@ var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	8,  // 6: stint.supervisor.Launch.cage:type_name -> stint.supervisor.Cage
 	9,  // 7: stint.supervisor.Launch.warn:type_name -> stint.supervisor.Warn
 	11, // 8: stint.supervisor.Launch.watching:type_name -> stint.supervisor.Watching
-	13, // 9: stint.supervisor.Usage.tasks:type_name -> stint.supervisor.TaskUsage
-	12, // 10: stint.supervisor.TaskUsage.usage:type_name -> stint.supervisor.Usage
-	5,  // 11: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
-	5,  // 12: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
-	3,  // 13: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
-	1,  // 14: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
-	2,  // 15: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
-	12, // 16: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
-	5,  // 17: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
-	12, // 18: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
-	14, // 19: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
-	1,  // 20: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
-	10, // 21: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
-	22, // 22: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
-	23, // 23: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
-	24, // 24: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
-	25, // 25: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
-	26, // 26: stint.supervisor.Request.list:type_name -> stint.supervisor.List
-	27, // 27: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
-	28, // 28: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
-	29, // 29: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
-	30, // 30: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
-	19, // 31: stint.supervisor.Request.look:type_name -> stint.supervisor.Look
-	21, // 32: stint.supervisor.Looked.uses:type_name -> stint.supervisor.Use
-	5,  // 33: stint.supervisor.Use.key:type_name -> stint.supervisor.Key
-	12, // 34: stint.supervisor.Use.usage:type_name -> stint.supervisor.Usage
-	0,  // 35: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
-	1,  // 36: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
-	5,  // 37: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
-	4,  // 38: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
-	32, // 39: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
-	33, // 40: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
-	14, // 41: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
-	15, // 42: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
-	16, // 43: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
-	34, // 44: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
-	35, // 45: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
-	20, // 46: stint.supervisor.Reply.looked:type_name -> stint.supervisor.Looked
-	14, // 47: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
-	2,  // 48: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
-	17, // 49: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
-	15, // 50: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
-	5,  // 51: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
-	37, // 52: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
-	38, // 53: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
-	39, // 54: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
-	40, // 55: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
-	15, // 56: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
-	41, // 57: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
-	5,  // 58: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
-	9,  // 59: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
-	11, // 60: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
-	5,  // 61: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
-	5,  // 62: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
-	1,  // 63: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
-	5,  // 64: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
-	65, // [65:65] is the sub-list for method output_type
-	65, // [65:65] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	8,  // 9: stint.supervisor.Launch.job_cage:type_name -> stint.supervisor.Cage
+	13, // 10: stint.supervisor.Usage.tasks:type_name -> stint.supervisor.TaskUsage
+	12, // 11: stint.supervisor.TaskUsage.usage:type_name -> stint.supervisor.Usage
+	5,  // 12: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
+	5,  // 13: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
+	3,  // 14: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
+	1,  // 15: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
+	2,  // 16: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
+	12, // 17: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
+	5,  // 18: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
+	12, // 19: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
+	14, // 20: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
+	1,  // 21: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
+	10, // 22: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
+	22, // 23: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
+	23, // 24: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
+	24, // 25: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
+	25, // 26: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
+	26, // 27: stint.supervisor.Request.list:type_name -> stint.supervisor.List
+	27, // 28: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
+	28, // 29: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
+	29, // 30: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
+	30, // 31: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
+	19, // 32: stint.supervisor.Request.look:type_name -> stint.supervisor.Look
+	21, // 33: stint.supervisor.Looked.uses:type_name -> stint.supervisor.Use
+	5,  // 34: stint.supervisor.Use.key:type_name -> stint.supervisor.Key
+	12, // 35: stint.supervisor.Use.usage:type_name -> stint.supervisor.Usage
+	0,  // 36: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
+	1,  // 37: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
+	5,  // 38: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
+	4,  // 39: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
+	32, // 40: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
+	33, // 41: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
+	14, // 42: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
+	15, // 43: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
+	16, // 44: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
+	34, // 45: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
+	35, // 46: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
+	20, // 47: stint.supervisor.Reply.looked:type_name -> stint.supervisor.Looked
+	14, // 48: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
+	2,  // 49: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
+	17, // 50: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
+	15, // 51: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
+	5,  // 52: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
+	37, // 53: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
+	38, // 54: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
+	39, // 55: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
+	40, // 56: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
+	15, // 57: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
+	41, // 58: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
+	5,  // 59: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
+	9,  // 60: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
+	11, // 61: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
+	5,  // 62: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
+	5,  // 63: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
+	1,  // 64: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
+	5,  // 65: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 var file_executor_supervisor_wire_proto_once sync.Once

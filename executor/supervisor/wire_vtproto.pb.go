@@ -159,6 +159,7 @@ func (m *Launch) CloneVT() *Launch {
 	r.PidVariable = m.PidVariable
 	r.Watching = m.Watching.CloneVT()
 	r.Keeper = m.Keeper
+	r.JobCage = m.JobCage.CloneVT()
 	if rhs := m.Argv; rhs != nil {
 		tmpContainer := make([][]byte, len(rhs))
 		for k, v := range rhs {
@@ -1421,6 +1422,9 @@ func (this *Launch) EqualVT(that *Launch) bool {
 		return false
 	}
 	if this.Keeper != that.Keeper {
+		return false
+	}
+	if !this.JobCage.EqualVT(that.JobCage) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3403,6 +3407,18 @@ func (m *Launch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.JobCage != nil {
+		size, err := m.JobCage.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xca
 	}
 	if m.Keeper {
 		i--
@@ -6244,6 +6260,10 @@ func (m *Launch) SizeVT() (n int) {
 	if m.Keeper {
 		n += 3
 	}
+	if m.JobCage != nil {
+		l = m.JobCage.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -8850,6 +8870,42 @@ func (m *Launch) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Keeper = bool(v != 0)
+		case 25:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field JobCage", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.JobCage == nil {
+				m.JobCage = &Cage{}
+			}
+			if err := m.JobCage.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
