@@ -7706,6 +7706,7 @@ type Requeued struct {
 	Priority      uint32                 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	Special       bool                   `protobuf:"varint,7,opt,name=special,proto3" json:"special,omitempty"`
 	ByUid         uint32                 `protobuf:"varint,8,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	ExitCode      uint32                 `protobuf:"varint,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7794,6 +7795,13 @@ func (x *Requeued) GetSpecial() bool {
 func (x *Requeued) GetByUid() uint32 {
 	if x != nil {
 		return x.ByUid
+	}
+	return 0
+}
+
+func (x *Requeued) GetExitCode() uint32 {
+	if x != nil {
+		return x.ExitCode
 	}
 	return 0
 }
@@ -10604,6 +10612,8 @@ type Config struct {
 	DefCpusPerGpu        uint32                 `protobuf:"varint,62,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
 	DefMemPerGpuMib      uint64                 `protobuf:"varint,63,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
 	OneTaskPerCore       bool                   `protobuf:"varint,64,opt,name=one_task_per_core,json=oneTaskPerCore,proto3" json:"one_task_per_core,omitempty"`            // CR_ONE_TASK_PER_CORE
+	RequeueExit          []uint32               `protobuf:"varint,180,rep,packed,name=requeue_exit,json=requeueExit,proto3" json:"requeue_exit,omitempty"`                 // RequeueExit: exit codes of jobs that go back into the queue, ascending
+	RequeueExitHold      []uint32               `protobuf:"varint,181,rep,packed,name=requeue_exit_hold,json=requeueExitHold,proto3" json:"requeue_exit_hold,omitempty"`   // RequeueExitHold: … and are held there as a special exit
 	Crontabs             bool                   `protobuf:"varint,160,opt,name=crontabs,proto3" json:"crontabs,omitempty"`                                                 // ScronParameters=enable
 	CronCancelExplicit   bool                   `protobuf:"varint,161,opt,name=cron_cancel_explicit,json=cronCancelExplicit,proto3" json:"cron_cancel_explicit,omitempty"` // ScronParameters=explicit_scancel
 	unknownFields        protoimpl.UnknownFields
@@ -10990,6 +11000,20 @@ func (x *Config) GetOneTaskPerCore() bool {
 		return x.OneTaskPerCore
 	}
 	return false
+}
+
+func (x *Config) GetRequeueExit() []uint32 {
+	if x != nil {
+		return x.RequeueExit
+	}
+	return nil
+}
+
+func (x *Config) GetRequeueExitHold() []uint32 {
+	if x != nil {
+		return x.RequeueExitHold
+	}
+	return nil
 }
 
 func (x *Config) GetCrontabs() bool {
@@ -12516,7 +12540,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\aUpdated\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12/\n" +
 	"\x06change\x18\x02 \x01(\v2\x17.stint.events.UpdateJobR\x06change\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\xf0\x01\n" +
+	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\x8d\x02\n" +
 	"\bRequeued\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x19\n" +
@@ -12525,7 +12549,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x1a\n" +
 	"\bpriority\x18\x06 \x01(\rR\bpriority\x12\x18\n" +
 	"\aspecial\x18\a \x01(\bR\aspecial\x12\x15\n" +
-	"\x06by_uid\x18\b \x01(\rR\x05byUid\"\xc0\x01\n" +
+	"\x06by_uid\x18\b \x01(\rR\x05byUid\x12\x1b\n" +
+	"\texit_code\x18\t \x01(\rR\bexitCode\"\xc0\x01\n" +
 	"\tSignalled\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x16\n" +
@@ -12764,7 +12789,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
 	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xa6\x10\n" +
+	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xf7\x10\n" +
 	"\x06Config\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
 	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
@@ -12827,7 +12852,9 @@ const file_events_events_proto_rawDesc = "" +
 	"mailDomain\x12'\n" +
 	"\x10def_cpus_per_gpu\x18> \x01(\rR\rdefCpusPerGpu\x12,\n" +
 	"\x13def_mem_per_gpu_mib\x18? \x01(\x04R\x0fdefMemPerGpuMib\x12)\n" +
-	"\x11one_task_per_core\x18@ \x01(\bR\x0eoneTaskPerCore\x12\x1b\n" +
+	"\x11one_task_per_core\x18@ \x01(\bR\x0eoneTaskPerCore\x12\"\n" +
+	"\frequeue_exit\x18\xb4\x01 \x03(\rR\vrequeueExit\x12+\n" +
+	"\x11requeue_exit_hold\x18\xb5\x01 \x03(\rR\x0frequeueExitHold\x12\x1b\n" +
 	"\bcrontabs\x18\xa0\x01 \x01(\bR\bcrontabs\x121\n" +
 	"\x14cron_cancel_explicit\x18\xa1\x01 \x01(\bR\x12cronCancelExplicit\"6\n" +
 	"\n" +

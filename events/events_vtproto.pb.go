@@ -2131,6 +2131,7 @@ func (m *Requeued) CloneVT() *Requeued {
 	r.Priority = m.Priority
 	r.Special = m.Special
 	r.ByUid = m.ByUid
+	r.ExitCode = m.ExitCode
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -3080,6 +3081,16 @@ func (m *Config) CloneVT() *Config {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Licenses = tmpContainer
+	}
+	if rhs := m.RequeueExit; rhs != nil {
+		tmpContainer := make([]uint32, len(rhs))
+		copy(tmpContainer, rhs)
+		r.RequeueExit = tmpContainer
+	}
+	if rhs := m.RequeueExitHold; rhs != nil {
+		tmpContainer := make([]uint32, len(rhs))
+		copy(tmpContainer, rhs)
+		r.RequeueExitHold = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -6785,6 +6796,9 @@ func (this *Requeued) EqualVT(that *Requeued) bool {
 	if this.ByUid != that.ByUid {
 		return false
 	}
+	if this.ExitCode != that.ExitCode {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -8363,6 +8377,24 @@ func (this *Config) EqualVT(that *Config) bool {
 	}
 	if this.CronCancelExplicit != that.CronCancelExplicit {
 		return false
+	}
+	if len(this.RequeueExit) != len(that.RequeueExit) {
+		return false
+	}
+	for i, vx := range this.RequeueExit {
+		vy := that.RequeueExit[i]
+		if vx != vy {
+			return false
+		}
+	}
+	if len(this.RequeueExitHold) != len(that.RequeueExitHold) {
+		return false
+	}
+	for i, vx := range this.RequeueExitHold {
+		vy := that.RequeueExitHold[i]
+		if vx != vy {
+			return false
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -14650,6 +14682,11 @@ func (m *Requeued) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ExitCode != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ExitCode))
+		i--
+		dAtA[i] = 0x48
+	}
 	if m.ByUid != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ByUid))
 		i--
@@ -17112,6 +17149,50 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.RequeueExitHold) > 0 {
+		var pksize2 int
+		for _, num := range m.RequeueExitHold {
+			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize2
+		j1 := i
+		for _, num := range m.RequeueExitHold {
+			for num >= 1<<7 {
+				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j1++
+			}
+			dAtA[j1] = uint8(num)
+			j1++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i--
+		dAtA[i] = 0xb
+		i--
+		dAtA[i] = 0xaa
+	}
+	if len(m.RequeueExit) > 0 {
+		var pksize4 int
+		for _, num := range m.RequeueExit {
+			pksize4 += protohelpers.SizeOfVarint(uint64(num))
+		}
+		i -= pksize4
+		j3 := i
+		for _, num := range m.RequeueExit {
+			for num >= 1<<7 {
+				dAtA[j3] = uint8(uint64(num)&0x7f | 0x80)
+				num >>= 7
+				j3++
+			}
+			dAtA[j3] = uint8(num)
+			j3++
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize4))
+		i--
+		dAtA[i] = 0xb
+		i--
+		dAtA[i] = 0xa2
+	}
 	if m.CronCancelExplicit {
 		i--
 		if m.CronCancelExplicit {
@@ -17186,23 +17267,23 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 	}
 	if len(m.PrivateData) > 0 {
-		var pksize2 int
+		var pksize6 int
 		for _, num := range m.PrivateData {
-			pksize2 += protohelpers.SizeOfVarint(uint64(num))
+			pksize6 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize2
-		j1 := i
+		i -= pksize6
+		j5 := i
 		for _, num1 := range m.PrivateData {
 			num := uint64(num1)
 			for num >= 1<<7 {
-				dAtA[j1] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j5] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j1++
+				j5++
 			}
-			dAtA[j1] = uint8(num)
-			j1++
+			dAtA[j5] = uint8(num)
+			j5++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize2))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize6))
 		i--
 		dAtA[i] = 0x3
 		i--
@@ -17278,22 +17359,22 @@ func (m *Config) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0xc8
 	}
 	if len(m.AdminUids) > 0 {
-		var pksize4 int
+		var pksize8 int
 		for _, num := range m.AdminUids {
-			pksize4 += protohelpers.SizeOfVarint(uint64(num))
+			pksize8 += protohelpers.SizeOfVarint(uint64(num))
 		}
-		i -= pksize4
-		j3 := i
+		i -= pksize8
+		j7 := i
 		for _, num := range m.AdminUids {
 			for num >= 1<<7 {
-				dAtA[j3] = uint8(uint64(num)&0x7f | 0x80)
+				dAtA[j7] = uint8(uint64(num)&0x7f | 0x80)
 				num >>= 7
-				j3++
+				j7++
 			}
-			dAtA[j3] = uint8(num)
-			j3++
+			dAtA[j7] = uint8(num)
+			j7++
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize4))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(pksize8))
 		i--
 		dAtA[i] = 0x2
 		i--
@@ -20958,6 +21039,9 @@ func (m *Requeued) SizeVT() (n int) {
 	if m.ByUid != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ByUid))
 	}
+	if m.ExitCode != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ExitCode))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -22163,6 +22247,20 @@ func (m *Config) SizeVT() (n int) {
 	}
 	if m.CronCancelExplicit {
 		n += 3
+	}
+	if len(m.RequeueExit) > 0 {
+		l = 0
+		for _, e := range m.RequeueExit {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 2 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if len(m.RequeueExitHold) > 0 {
+		l = 0
+		for _, e := range m.RequeueExitHold {
+			l += protohelpers.SizeOfVarint(uint64(e))
+		}
+		n += 2 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
 	n += len(m.unknownFields)
 	return n
@@ -38078,6 +38176,25 @@ func (m *Requeued) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ExitCode", wireType)
+			}
+			m.ExitCode = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ExitCode |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -45713,6 +45830,158 @@ func (m *Config) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.CronCancelExplicit = bool(v != 0)
+		case 180:
+			if wireType == 0 {
+				var v uint32
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					v |= uint32(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				m.RequeueExit = append(m.RequeueExit, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				var count int
+				for _, integer := range dAtA[iNdEx:postIndex] {
+					if integer < 128 {
+						count++
+					}
+				}
+				elementCount = count
+				if elementCount != 0 && len(m.RequeueExit) == 0 {
+					m.RequeueExit = make([]uint32, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint32
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return protohelpers.ErrIntOverflow
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						v |= uint32(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					m.RequeueExit = append(m.RequeueExit, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field RequeueExit", wireType)
+			}
+		case 181:
+			if wireType == 0 {
+				var v uint32
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					v |= uint32(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				m.RequeueExitHold = append(m.RequeueExitHold, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				var count int
+				for _, integer := range dAtA[iNdEx:postIndex] {
+					if integer < 128 {
+						count++
+					}
+				}
+				elementCount = count
+				if elementCount != 0 && len(m.RequeueExitHold) == 0 {
+					m.RequeueExitHold = make([]uint32, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint32
+					for shift := uint(0); ; shift += 7 {
+						if shift >= 64 {
+							return protohelpers.ErrIntOverflow
+						}
+						if iNdEx >= l {
+							return io.ErrUnexpectedEOF
+						}
+						b := dAtA[iNdEx]
+						iNdEx++
+						v |= uint32(b&0x7F) << shift
+						if b < 0x80 {
+							break
+						}
+					}
+					m.RequeueExitHold = append(m.RequeueExitHold, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field RequeueExitHold", wireType)
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -20,6 +20,7 @@ func (t *tables) requeue(r *record, c *projections.Change) error {
 	r.row.Completing = false
 	r.row.ChangedSeq = c.Seq
 	r.row.State, r.row.Requeued = requeuedState(c.Before)
+	r.row.ExitCode = c.After.ExitCode // of a run that was put back for it
 	if r.row.State == events.JobState_NODE_FAIL && r.row.FailedNode == "" {
 		r.row.FailedNode = lostNode(c.Before)
 	}

@@ -309,7 +309,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	}
 	next.Allocation, next.Nodes, next.Stop, next.Signals, next.Steps, next.Backfilled, next.Lent = nil, nil, nil, nil, nil, false, false
 	next.StartUs, next.EndUs, next.FinishedUs, next.EligibleUs = 0, 0, 0, 0
-	next.ExitCode, next.ExitSignal, next.EndCause = 0, 0, 0
+	next.ExitCode, next.ExitSignal, next.EndCause = f.GetExitCode(), 0, 0
 	next.SuspendedUs, next.SuspendedTotalUs, next.WasCancelled, next.CancelledBy = 0, 0, false, 0
 	next.ResizedUs, next.Stopped = 0, false
 	next.Partition = firstOf(next.Spec.GetPartition())

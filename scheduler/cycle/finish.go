@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"slices"
+
 	"stint/events"
 	"stint/projections"
 	"stint/scheduler/admit"
@@ -29,6 +31,7 @@ func (p *pass) finish() {
 			}
 			r := admit.Requeued(j, at, hold, p.now)
 			r.Special, r.ByUid = j.Stop.GetSpecialAfter(), j.Stop.GetByUid()
+			p.byExit(j, r, hold)
 			if next := p.nextOf(j); next != 0 && !hold {
 				r.BeginUs, r.Reason = next, events.Reason_BEGIN_TIME
 			}
@@ -53,7 +56,34 @@ func (p *pass) requeues(j *projections.Job) (hold, back bool) {
 	case j.Stop != nil || lostNode(j) != "":
 		return false, p.leaderOf(j).GetSpec().GetRequeue() == events.Choice_CHOICE_YES
 	}
-	return false, false
+	switch e := EndOf(j); {
+	case e.State != events.JobState_COMPLETED && e.Reason != events.Reason_NON_ZERO_EXIT_CODE, j.Spec.GetInteractive(), j.HetOffset > 0, j.Recurs:
+		return false, false // what recurs goes back anyway
+	case slices.Contains(p.c.Config().GetRequeueExit(), e.ExitCode):
+		return false, true
+	default:
+		hold = slices.Contains(p.c.Config().GetRequeueExitHold(), e.ExitCode)
+		return hold, hold
+	}
+}
+
+// byExit completes r where the exit code of the run of j is what puts it back: the code stays to be seen, and who is held
+// is held as a special exit, by its user. A component goes back as the first one of its job did.
+func (p *pass) byExit(j *projections.Job, r *events.Requeued, hold bool) {
+	if leader := p.leaderOf(j); j.HetOffset > 0 && leader != nil && leader.Waits() {
+		r.Special = r.Special || leader.SpecialExit
+		if hold && leader.Reason == events.Reason_JOB_HELD_USER {
+			r.Reason = events.Reason_NONE // that of the hold
+		}
+		return
+	}
+	if j.Stop != nil || lostNode(j) != "" {
+		return
+	}
+	r.ExitCode = EndOf(j).ExitCode
+	if hold {
+		r.Special, r.Reason = true, events.Reason_NONE // that of the hold
+	}
 }
 
 // EndOf is the end of a run that all its nodes have reported on. Why it was told to stop counts before how it ended; the

@@ -17,7 +17,8 @@ import (
 //
 //	nodes n[1-4] cpus=8 mem=16000 [gpus=a100:4] [threads=2] [sockets=2] [features=a,b] [weight=5]
 //	partition NAME [nodes=ALL] [default] [max=MIN] [deftime=MIN] [tier=N] [state=down|drain|inactive] [maxnodes=N] [exclusive] [oneuser] [groups=a,b] [hosts=a,b] [alternate=NAME]
-//	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time, accounts, tres
+//	config KEY=VALUE …     kill_wait, backfill, select, defmem, requeue, min_job_age, node_timeout, max_jobs, enforce, over_time, accounts, tres,
+//	                       requeue_exit=CODE,… requeue_exit_hold=CODE,…
 //	clear                  forgets the nodes and partitions said so far
 //	start                  configures the cluster (again, if it has started) with what was said so far
 //	submit NAME OPTION … [: NAME OPTION …]   options: see readSpec; components of a heterogeneous job
@@ -303,6 +304,17 @@ func (s *Script) configure(args []string) error {
 			s.config.DefMemPerCpuMib = uint64(n)
 		case "requeue":
 			s.config.JobRequeue = value == "yes"
+		case "requeue_exit", "requeue_exit_hold": // codes
+			var codes []uint32
+			for code := range strings.SplitSeq(value, ",") {
+				n, _ := number(code)
+				codes = append(codes, n)
+			}
+			if key == "requeue_exit" {
+				s.config.RequeueExit = codes
+			} else {
+				s.config.RequeueExitHold = codes
+			}
 		case "min_job_age":
 			s.config.MinJobAgeS = n
 		case "node_timeout":

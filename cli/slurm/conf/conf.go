@@ -222,6 +222,8 @@ var setters = map[string]func(*builder, string) error{
 	"KillWait":              number(func(c *events.Config) *uint32 { return &c.KillWaitS }, 0, 65533),
 	"MinJobAge":             number(func(c *events.Config) *uint32 { return &c.MinJobAgeS }, 0, 1<<31),
 	"MaxBatchRequeue":       number(func(c *events.Config) *uint32 { return &c.MaxBatchRequeue }, 1, 1<<31),
+	"RequeueExit":           exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExit }),
+	"RequeueExitHold":       exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExitHold }),
 	"MaxArraySize":          number(func(c *events.Config) *uint32 { return &c.MaxArraySize }, 0, 4000001),
 	"MaxJobCount":           number(func(c *events.Config) *uint32 { return &c.MaxJobCount }, 1, 1<<30),
 	"FirstJobId":            number(func(c *events.Config) *uint32 { return &c.FirstJobId }, 1, 0x03ff0000),

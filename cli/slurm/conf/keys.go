@@ -36,7 +36,7 @@ var keyTable = []keyGroup{
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
-		AccountingStorageEnforce AccountingStorageTRES TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
+		AccountingStorageEnforce AccountingStorageTRES RequeueExit RequeueExitHold TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -95,7 +95,6 @@ var keyTable = []keyGroup{
 		NodeFeaturesPlugins BurstBufferType JobContainerType NamespaceType`},
 	{Refused, "no program of the site is called for this yet", `HealthCheckProgram RebootProgram ResumeProgram ResumeFailProgram SuspendProgram
 		SlurmctldPrimaryOnProg SlurmctldPrimaryOffProg`},
-	{Refused, "jobs are not requeued by exit code yet", "RequeueExit RequeueExitHold"},
 	{Refused, "front ends are not supported, and Slurm has dropped them", "FrontendName"},
 	{Refused, "sessions are not opened through PAM yet", "UsePAM"},
 	{Refused, "tokens are not accepted yet", "AuthAltTypes AuthAltParameters"},
