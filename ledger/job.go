@@ -41,13 +41,8 @@ func describe(r *rows.JobRow, j *projections.Job) {
 func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 	r.State, r.Completing = j.State, j.Completing
 	r.Partition, r.LimitS = j.Partition, j.LimitS
-	if r.Run == 0 { // as it was asked for: it may yet start in any of its partitions, with a limit of that one
-		if list := j.Spec.GetPartition(); list != "" {
-			r.Partition = list
-		}
-		if j.Spec.GetDefaultTimeLimit() {
-			r.LimitS = 0
-		}
+	if list := j.Spec.GetPartition(); r.Run == 0 && list != "" {
+		r.Partition = list // it may yet start in any of them
 	}
 	r.Priority = j.Priority
 	r.Reason, r.ReasonText = j.Reason, j.ReasonText

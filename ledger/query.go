@@ -267,7 +267,7 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		if begin == 0 {
 			begin = r.StartUs
 		}
-		return (begin != 0 || to == 0 && q.selections != nil) && overlaps(begin, r.EndUs) // a job that could not have started was not there
+		return (begin != 0 || q.selections != nil) && overlaps(begin, r.EndUs) // a job that could not have started was not there
 	}
 	if q.states[events.JobState_PENDING] {
 		left := r.StartUs
@@ -280,7 +280,11 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 			return true
 		}
 	}
-	if q.states[events.JobState_RUNNING] && r.StartUs != 0 && overlaps(r.StartUs, r.EndUs) && (r.EndUs == 0 && r.State == events.JobState_RUNNING || r.EndUs != 0 && (from != 0 || q.selections != nil)) {
+	start := r.StartUs
+	if start == 0 && r.Run == 0 { // what was cancelled before has its start at its end
+		start = r.EndUs
+	}
+	if q.states[events.JobState_RUNNING] && start != 0 && overlaps(start, r.EndUs) && (r.EndUs == 0 && r.State == events.JobState_RUNNING || r.EndUs != 0 && (from != 0 || q.selections != nil)) {
 		return true
 	}
 	if r.EndUs == 0 {

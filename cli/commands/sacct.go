@@ -126,6 +126,9 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		if first && !q.NoHeader {
 			out.WriteString(columns.Head(q.Separation))
 		}
+		if w.Release() <= slurm.Release2205 {
+			a.Records = slices.DeleteFunc(a.Records, func(r *rows.Record) bool { return nameless(r.GetJob(), q.Ask.GetJobs()) })
+		}
 		if q.Array {
 			a.Records = expanded(a.Records)
 		}
@@ -146,6 +149,16 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		fmt.Fprintf(w.Stderr, "sacct: %d rows, current to message %d of the log\n", n, seq)
 	}
 	return 0
+}
+
+// nameless: of 22.05, tasks that wait have no names of their own. What is left of an array is named by the array only.
+func nameless(j *rows.JobRow, named []*rows.Selection) bool {
+	if j.GetArrayId() == 0 || j.GetHasTask() || len(named) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(named, func(s *rows.Selection) bool {
+		return !s.GetHasTasks() && (s.GetJob() == j.GetArrayId() || s.GetJob() == j.GetJob())
+	})
 }
 
 // sacctStored prints the scripts of jobs, or the environments they were submitted with. Both are kept as long as the job is in

@@ -88,7 +88,11 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		return 1
 	}
 	if q.Verbose > 0 {
-		fmt.Fprintf(w.Stdout, "last_update_time=%d records=%d\n", a.NowUs/1e6, len(a.GetJobs().GetJobs()))
+		updated := a.NowUs / 1e6
+		if len(q.Jobs) == 1 || len(q.Users) == 1 { // asked for by themselves, they have no such time
+			updated = 0
+		}
+		fmt.Fprintf(w.Stdout, "last_update_time=%d records=%d\n", updated, len(a.GetJobs().GetJobs()))
 	}
 	hidden := w.hiddenPartitions(config)
 	me := ""
@@ -99,6 +103,9 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	c := w.context(config.GetCluster(), q.NoConvert)
 	c.Under(config)
 	rows := format.Jobs(views, &c, q.PerPartition)
+	if len(q.Partitions) > 0 {
+		rows = slices.DeleteFunc(rows, func(j format.Job) bool { return j.In != "" && !slices.Contains(q.Partitions, j.In) })
+	}
 	if q.JSON {
 		format.AsListed(rows, len(q.Jobs) == 1)
 	} else {
@@ -267,7 +274,7 @@ func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job, split func([]forma
 	if q.Sort != "" {
 		order = q.Sort
 	}
-	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long && q.Verbose == 0, q.NoHeader}, format.JobSort, rows, split)
+	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long && q.Verbose == 0, q.NoHeader}, format.JobSort(w.Release()), rows, split)
 }
 
 // stepSort is the order of steps without -S.

@@ -124,8 +124,10 @@ func (s *Sinfo) states(g Given) error {
 	s.States = nil
 	for _, w := range strings.FieldsFunc(strings.ToUpper(g.Value), func(r rune) bool { return r == ',' || r == '&' }) {
 		if w == "ALL" {
-			s.States = nil
-			return nil
+			if len(g.Value) == len(w) {
+				return nil
+			}
+			continue // beside another it has no say
 		}
 		name, ok := nodeStateNames[w]
 		if !ok {

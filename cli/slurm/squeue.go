@@ -135,7 +135,7 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 	},
 	"licenses":       words(func(q *Squeue) *[]string { return &q.Licenses }),
 	"long":           on(func(q *Squeue) *bool { return &q.Long }),
-	"me":             on(func(q *Squeue) *bool { return &q.me }),
+	"me":             func(q *Squeue, g Given) error { q.me, q.Users = true, nil; return nil },
 	"notme":          on(func(q *Squeue) *bool { return &q.NotMe }),
 	"name":           words(func(q *Squeue) *[]string { return &q.Names }),
 	"noconvert":      on(func(q *Squeue) *bool { return &q.NoConvert }),
@@ -153,7 +153,10 @@ var squeueEffects = map[string]func(*Squeue, Given) error{
 		q.States, err = ParseStates(g.Value)
 		return
 	},
-	"user":    words(func(q *Squeue) *[]string { return &q.Users }),
+	"user": func(q *Squeue, g Given) error { // of this and --me, the last counts
+		q.me = false
+		return words(func(q *Squeue) *[]string { return &q.Users })(q, g)
+	},
 	"verbose": counter(func(q *Squeue) *int { return &q.Verbose }),
 }
 

@@ -368,6 +368,9 @@ var partial = regexp.MustCompile(`\b20\d\d-\d\d?(-\d?\d?)?(T[\d:]*)?`)
 var (
 	priorities = regexp.MustCompile(`42949\d*|0\.99998\d*`) // of first come, first served
 	scheduler  = regexp.MustCompile(`\bScheduler=\S+`)
+	began      = regexp.MustCompile(` *\bSched(M|B)[A-Za-z]*(,[A-Za-z]*)?\+?`) // the same in sacct's Flags
+	cpuTimes   = regexp.MustCompile(`(?i)\bcputime|\bresvcpu`)                 // of lines that ask for durations many times over
+	lasted     = regexp.MustCompile(`\b(\d+-)?\d\d:\d\d:\d\d\b`)
 	hostname   = func() *regexp.Regexp {
 		name, _ := os.Hostname()
 		return regexp.MustCompile(`\b(localhost|` + regexp.QuoteMeta(name) + `)\b *`)
@@ -401,6 +404,10 @@ func unlike(line string, want, got said) string {
 	r := alike.Rules{
 		Line: func(s string) string {
 			s = scheduler.ReplaceAllString(s, "Scheduler=@SCHEDULER")
+			s = began.ReplaceAllString(s, "@SCHEDULER")
+			if cpuTimes.MatchString(line) {
+				s = lasted.ReplaceAllString(s, "00:00:00")
+			}
 			s = priorities.ReplaceAllStringFunc(s, func(m string) string { return digit.ReplaceAllString(m, "9") })
 			s = hostname.ReplaceAllString(s, "@HOST")
 			return partial.ReplaceAllStringFunc(s, func(m string) string { return digit.ReplaceAllString(m, "9") })

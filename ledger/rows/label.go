@@ -36,8 +36,11 @@ func LabelCut(r *JobRow, limit int) string {
 	return number(r.Job)
 }
 
-// Waited is why a job waited, as accounting tells it: that it was held is not kept.
+// Waited is why a job waits, or did, as accounting tells it: that it was held is kept only as long as it is.
 func Waited(r *JobRow) events.Reason {
+	if r.GetState() == events.JobState_PENDING {
+		return r.GetWaitReason()
+	}
 	switch r.GetWaitReason() {
 	case events.Reason_JOB_HELD_USER, events.Reason_JOB_HELD_ADMIN, events.Reason_JOB_REQUEUED_HELD:
 		return events.Reason_NONE

@@ -39,7 +39,7 @@ func BenchmarkQueue(b *testing.B) {
 	})
 	b.Run("sort", func(b *testing.B) {
 		b.ReportAllocs()
-		s, _, _ := SqueueFields.Sort(SqueueSort, JobSort)
+		s, _, _ := SqueueFields.Sort(SqueueSort, JobSort(slurm.Release2605))
 		for range b.N {
 			AsLoaded(rows, false)
 			s.Rows(rows)

@@ -258,6 +258,8 @@ func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
 			switch {
 			case c.whole && c.right && len(text) >= c.width && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
 				b.WriteString(text)
+			case head && c.right && (c.field.Head == "HOSTNAMES" || c.field.Head == "NODE_ADDR") && len(text) > c.width: // sinfo does not cut these
+				b.WriteString(text)
 			case !c.right && text == "(null)" && 0 < c.width && c.width < len(text):
 				b.WriteString(place("", c.width, false)) // as C's printf does with less than six bytes
 			case c.field.Letter == 'P' && strings.HasSuffix(text, "*") && 0 < c.width && c.width < len(text): // the mark of the default partition stays

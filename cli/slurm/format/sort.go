@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"stint/cli/slurm"
 )
 
 // absent is the Order of a row that has no value: it stands last, whichever way the rows are sorted.
@@ -14,7 +16,8 @@ const absent = 1 << 62
 type SortRules struct {
 	Letters string // that can be sorted by; empty: all
 	Warned  string // that are said to be wrong, and then left out
-	Nulls   string // fields whose empty text stands behind all others
+	Nulls   string // fields whose empty text stands behind all others; of the others the first host counts
+	Idle    string // that are taken and change nothing
 }
 
 // sortKey is one letter of -S.
@@ -43,6 +46,9 @@ func (f Fields[R]) Sort(value string, rules SortRules) (s Sorter[R], notes []str
 		if len(letter) != 1 || f.letter(letter[0]) == nil || rules.Letters != "" && !strings.Contains(rules.Letters, letter) {
 			return s, notes, fmt.Errorf("Invalid sort specification: %s; write letters of --format, joined by commas, a minus before one for descending", word)
 		}
+		if strings.Contains(rules.Idle, letter) {
+			continue
+		}
 		if len(s.keys) < maxColumns {
 			s.keys = append(s.keys, sortKey[R]{f.letter(letter[0]), strings.Contains(word[:len(word)-1], "-"), strings.Contains(rules.Nulls, letter)})
 		}
@@ -65,10 +71,25 @@ func (k *sortKey[R]) read(r R, to *sortable) {
 	}
 	text := k.field.Value(r)
 	number := int64(0)
-	if k.nulls && text == "" {
+	switch {
+	case k.nulls && text == "":
 		number = absent
+	case k.nulls:
+		text = firstHost(text)
 	}
 	to.numbers, to.texts = append(to.numbers, number), append(to.texts, text)
+}
+
+// firstHost is the first name of a host list, its number made so wide that text sorts as numbers do.
+func firstHost(list string) string {
+	prefix, rest, folded := strings.Cut(list, "[")
+	if !folded {
+		prefix, _, _ = strings.Cut(list, ",")
+		rest = prefix[len(strings.TrimRight(prefix, "0123456789")):]
+		prefix = strings.TrimSuffix(prefix, rest)
+	}
+	rest = rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	return fmt.Sprintf("%s%020s", prefix, rest)
 }
 
 // compare compares two rows by the keys from the i-th on, and then by where they stood. Two rows without a value are put the other
@@ -134,8 +155,14 @@ func (s Sorter[R]) Compare(a, b R) int {
 	return s.compare(0, &x, &y)
 }
 
-// JobSort is what -S of squeue may name.
-var JobSort = SortRules{Letters: "BcCdDefgGhHiIjJlLmMnNOpPQStTuUvVz", Warned: "b", Nulls: "N"}
+// JobSort is what -S of squeue may name. By some of the letters that it takes, 22.05 does not sort.
+func JobSort(r slurm.Release) SortRules {
+	rules := SortRules{Letters: "BcCdDefgGhHiIjJlLmMnNOpPQStTuUvVz", Warned: "b", Nulls: "N"}
+	if r <= slurm.Release2205 {
+		rules.Idle = "cfghnO"
+	}
+	return rules
+}
 
 // jobsAsLoaded sorts by the time of start, the latest first, as squeue does with what the controller sent before it looks at -S.
 var jobsAsLoaded = Sorter[Job]{keys: []sortKey[Job]{{field: SqueueFields.letter('S'), descend: true}}}

@@ -68,7 +68,7 @@ func TestOrderOfEqualRows(t *testing.T) {
 			AsListed(rows, c.one)
 		} else {
 			AsLoaded(rows, c.one)
-			s, notes, err := SqueueFields.Sort(c.sort, JobSort)
+			s, notes, err := SqueueFields.Sort(c.sort, JobSort(slurm.Release2605))
 			if err != nil || len(notes) > 0 {
 				t.Fatal(err, notes)
 			}
@@ -77,6 +77,27 @@ func TestOrderOfEqualRows(t *testing.T) {
 		if got := labels(rows); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+	for _, letter := range "cfghnO" { // taken by 22.05, which does not sort by them
+		rows, same := queueOf(), queueOf()
+		AsLoaded(rows, false)
+		AsLoaded(same, false)
+		s, _, err := SqueueFields.Sort("-"+string(letter), JobSort(slurm.Release2205))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Rows(rows)
+		if got := labels(rows); got != labels(same) {
+			t.Errorf("-S %c: %s", letter, got)
+		}
+	}
+	for list, want := range map[string]string{"n[1-2]": "n1", "n12": "n12", "n[2,7]": "n2", "a1,n3": "a1", "login": "login", "r1n[07-09]": "r1n07"} {
+		if firstHost(list) != firstHost(want) {
+			t.Errorf("first host of %s: %s, want %s", list, firstHost(list), firstHost(want))
+		}
+	}
+	if firstHost("n9") >= firstHost("n10") {
+		t.Error("n9 is not before n10")
 	}
 	array := queueOf()[:4]
 	AsListed(array, true)
@@ -87,11 +108,11 @@ func TestOrderOfEqualRows(t *testing.T) {
 		t.Errorf("expanded: %s", got)
 	}
 	for _, letter := range "aAEFkKoqrRswWxXyYZ" {
-		if _, _, err := SqueueFields.Sort(string(letter), JobSort); err == nil {
+		if _, _, err := SqueueFields.Sort(string(letter), JobSort(slurm.Release2605)); err == nil {
 			t.Errorf("-S %c was accepted", letter)
 		}
 	}
-	if _, notes, err := SqueueFields.Sort("b,i", JobSort); err != nil || len(notes) != 1 {
+	if _, notes, err := SqueueFields.Sort("b,i", JobSort(slurm.Release2605)); err != nil || len(notes) != 1 {
 		t.Errorf("-S b: %v %v", notes, err)
 	}
 }

@@ -128,7 +128,12 @@ var SqueueFields = Fields[Job]{
 			return "NONE"
 		}
 		return timeOf(Job.end)(j)
-	}, func(j Job) int64 { return j.end() / 1e6 }},
+	}, func(j Job) int64 {
+		if n := j.start(); n != 0 && j.limit() == events.Unlimited && !j.GetState().Final() {
+			return n/1e6 + 365*24*3600 // which it has, though it is not shown
+		}
+		return j.end() / 1e6
+	}},
 	{'x', "ExcNodes", "EXC_NODES", func(j Job) string { return j.GetSpec().GetExclude() }, nil},
 	{0, "Exclusive", "EXCLUSIVE", func(j Job) string { return bit(j.GetSpec().GetExclusive() == events.Exclusive_EXCLUSIVE_NODE) }, nil},
 	{0, "exit_code", "EXIT_CODE", func(j Job) string { code, signal := j.exit(); return u32(code<<8 | signal) }, nil},
@@ -224,7 +229,13 @@ var SqueueFields = Fields[Job]{
 	{'z', "SCT", "S:C:T", func(j Job) string {
 		s := j.GetSpec()
 		return count(s.GetSocketsPerNode()) + ":" + count(s.GetCoresPerSocket()) + ":" + count(s.GetThreadsPerCore())
-	}, nil},
+	}, func(j Job) int64 {
+		place := int64(0)
+		for _, get := range []func(*events.JobSpec) uint32{(*events.JobSpec).GetSocketsPerNode, (*events.JobSpec).GetCoresPerSocket, (*events.JobSpec).GetThreadsPerCore} {
+			place = place<<17 + countOrder(get)(j)
+		}
+		return place
+	}},
 	{0, "SegmentSize", "SEGMENT_SIZE", func(j Job) string { return u32(j.GetSpec().GetSegmentSize()) }, nil},
 	{0, "SiblingsActive", "ACTIVE_SIBLINGS", fixedText[Job]("NA"), nil},
 	{0, "SiblingsActiveRaw", "ACTIVE_SIBLINGS_RAW", fixedText[Job]("NA"), nil},
@@ -252,7 +263,12 @@ var SqueueFields = Fields[Job]{
 			return limitText(n, Short)
 		}
 		return Short(int64(j.limit()) - j.elapsed())
-	}, func(j Job) int64 { return int64(j.limit()) - j.elapsed() }},
+	}, func(j Job) int64 {
+		if j.limit() == events.Unlimited {
+			return int64(events.Unlimited)
+		}
+		return int64(j.limit()) - j.elapsed()
+	}},
 	{'l', "TimeLimit", "TIME_LIMIT", func(j Job) string { return limitText(j.limit(), Short) }, func(j Job) int64 { return int64(j.limit()) }},
 	{'M', "TimeUsed", "TIME", func(j Job) string { return Short(j.elapsed()) }, Job.elapsed},
 	{0, "tres-alloc", "TRES_ALLOC", func(j Job) string { return j.tres().String() }, nil},

@@ -191,7 +191,7 @@ func TestSqueueAllNames(t *testing.T) {
 func TestSqueueOrder(t *testing.T) {
 	rows := Jobs(testQueue(), testContext(slurm.Release2205), false)
 	ids := func(spec string) string {
-		s, _, err := SqueueFields.Sort(spec, JobSort)
+		s, _, err := SqueueFields.Sort(spec, JobSort(slurm.Release2605))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestSqueueOrder(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"bogus", "-", "i,9"} {
-		if _, _, err := SqueueFields.Sort(bad, JobSort); err == nil {
+		if _, _, err := SqueueFields.Sort(bad, JobSort(slurm.Release2605)); err == nil {
 			t.Errorf("-S %s was accepted", bad)
 		}
 	}
@@ -298,7 +298,7 @@ func FuzzLayouts(f *testing.F) {
 			}
 			l.Head()
 		}
-		SqueueFields.Sort(s, JobSort)
+		SqueueFields.Sort(s, JobSort(slurm.Release2605))
 		Strftime(at("2026-11-30T13:53:47"), s)
 	})
 }
