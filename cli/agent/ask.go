@@ -16,6 +16,20 @@ import (
 // askTime is how long a question may take that does not itself wait for something.
 const askTime = 15 * time.Second
 
+// lacksAfter is how long nobody may have answered before people are told that there is nobody.
+const lacksAfter = 2 * time.Second
+
+// lacks tells the caller, once for all that is asked on its behalf, that nobody is there to answer.
+func (c *call) lacks(text string) func() {
+	told := false
+	return func() {
+		if !told {
+			told = true
+			c.send(&wire.Response{Note: text})
+		}
+	}
+}
+
 // ask relays a question about the cluster's state.
 func (c *call) ask(q *projections.Ask) *wire.Response {
 	view, wait := viewOf(q)
@@ -30,7 +44,7 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 		t.Asker = c.agent.names.User(c.ctx, c.peer.uid, c.peer.gid).User
 	}
 	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
-	a, err := c.agent.askState(c.ctx, view, q, askTime+wait)
+	a, err := c.agent.askState(c.ctx, view, q, askTime+wait, c.lacks(lacking("controller", askTime+wait)))
 	if err != nil {
 		return refuse(events.Code_OK, sentence(err, "controller"))
 	}
@@ -71,10 +85,10 @@ func viewOf(q *projections.Ask) (view string, wait time.Duration) {
 	return "", 0
 }
 
-// askState puts a question to a controller.
-func (a *Agent) askState(ctx context.Context, view string, q *projections.Ask, limit time.Duration) (*projections.Answer, error) {
+// askState puts a question to a controller. lacks, if any, is called when there is none.
+func (a *Agent) askState(ctx context.Context, view string, q *projections.Ask, limit time.Duration, lacks func()) (*projections.Answer, error) {
 	answer := new(projections.Answer)
-	if err := a.relay(ctx, view, q, answer, limit); err != nil {
+	if err := a.relay(ctx, view, q, answer, limit, lacks); err != nil {
 		return nil, err
 	}
 	a.saw(answer.Seq)
@@ -94,28 +108,37 @@ func (c *call) account(q *rows.Ask) *wire.Response {
 		wait = time.Duration(min(s.WaitMs, 3_600_000)) * time.Millisecond
 	}
 	a := new(rows.Answer)
-	if err := c.agent.relay(c.ctx, "account", q, a, askTime+wait); err != nil {
+	if err := c.agent.relay(c.ctx, "account", q, a, askTime+wait, c.lacks(lacking("ledger", askTime+wait))); err != nil {
 		return refuse(events.Code_OK, sentence(err, "ledger"))
 	}
 	return &wire.Response{What: &wire.Response_Account{Account: a}}
 }
 
 // relay asks on ask.<view> until somebody answers or the limit is over: one who answers may be about to come back.
-func (a *Agent) relay(ctx context.Context, view string, q interface{ MarshalVT() ([]byte, error) }, answer interface{ UnmarshalVT([]byte) error }, limit time.Duration) error {
+func (a *Agent) relay(ctx context.Context, view string, q interface{ MarshalVT() ([]byte, error) }, answer interface{ UnmarshalVT([]byte) error }, limit time.Duration, lacks func()) error {
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	data, err := q.MarshalVT()
 	if err != nil {
 		return fmt.Errorf("encoding the question: %w", err)
 	}
+	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		got, err := a.cfg.Bus.Wire().Ask(ctx, events.SubjectAsk(view), data)
 		if err == nil {
 			return answer.UnmarshalVT(got)
 		}
 		var words *bus.AnswerError
+		if errors.Is(last, bus.ErrNobody) && ctx.Err() != nil {
+			return last // the time ended in the middle of another try
+		}
 		if errors.As(err, &words) || ctx.Err() != nil {
 			return err
+		}
+		last = err
+		if lacks != nil && errors.Is(err, bus.ErrNobody) && time.Since(begun) > lacksAfter {
+			lacks()
 		}
 		select {
 		case <-ctx.Done():
@@ -125,12 +148,19 @@ func (a *Agent) relay(ctx context.Context, view string, q interface{ MarshalVT()
 	}
 }
 
+// lacking says to a person what a question waits for when nobody is there.
+func lacking(who string, limit time.Duration) string {
+	return fmt.Sprintf("no %s runs, so nobody can answer; waiting for one for up to %s; `stint status` says what of the cluster runs", who, limit)
+}
+
 // sentence says to a person why a question was not answered.
 func sentence(err error, who string) string {
 	var words *bus.AnswerError
 	switch {
 	case errors.As(err, &words):
 		return words.Text
+	case errors.Is(err, bus.ErrNobody) && who == "controller": // in the words that tools look for
+		return "Unable to contact slurm controller (connect failure): none answers; `stint status` says what runs"
 	case errors.Is(err, bus.ErrNobody):
 		return "no " + who + " answers; `stint status` says what runs"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, bus.ErrBusy):

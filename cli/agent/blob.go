@@ -44,7 +44,7 @@ func (c *call) administers() (bool, error) {
 		return true, nil
 	}
 	q := &projections.Ask{Uid: &c.peer.uid, LeastSeq: c.agent.seen.Load(), What: &projections.Ask_Config{Config: &projections.AskConfig{}}}
-	a, err := c.agent.askState(c.ctx, "config", q, askTime)
+	a, err := c.agent.askState(c.ctx, "config", q, askTime, c.lacks(lacking("controller", askTime)))
 	if err != nil {
 		return false, err
 	}

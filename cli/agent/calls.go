@@ -144,7 +144,7 @@ func (c *call) stats(q *wire.Stats) *wire.Response {
 		}
 	}
 	ask := &projections.Ask{Uid: &c.peer.uid, What: &projections.Ask_Stats{Stats: &projections.AskStats{Reset_: q.GetReset_()}}}
-	answer, err := a.askState(c.ctx, "stats", ask, askTime)
+	answer, err := a.askState(c.ctx, "stats", ask, askTime, nil)
 	if err != nil {
 		return refuse(events.Code_OK, sentence(err, "controller"))
 	}

@@ -42,7 +42,7 @@ func (a *Agent) lookUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	root := uint32(0)
-	answer, err := a.askState(ctx, "config", &projections.Ask{Uid: &root, What: &projections.Ask_Config{Config: &projections.AskConfig{}}}, askTime)
+	answer, err := a.askState(ctx, "config", &projections.Ask{Uid: &root, What: &projections.Ask_Config{Config: &projections.AskConfig{}}}, askTime, nil)
 	a.rules.mu.Lock()
 	defer a.rules.mu.Unlock()
 	a.rules.asking, a.rules.at = false, time.Now()

@@ -104,7 +104,7 @@ func (c *call) askFirst(q *tasks.Question, job uint32, limit time.Duration, set 
 // firstOf finds the first node of a job that runs.
 func (c *call) firstOf(id uint32) (stepPlace, *wire.Response) {
 	ask := &projections.Ask{Uid: &c.peer.uid, LeastSeq: c.agent.seen.Load(), What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Ids: []uint32{id}, AllStates: true, Slim: true}}}
-	a, err := c.agent.askState(c.ctx, "jobs", ask, askTime)
+	a, err := c.agent.askState(c.ctx, "jobs", ask, askTime, c.lacks(lacking("controller", askTime)))
 	if err != nil {
 		return stepPlace{}, refuse(events.Code_OK, sentence(err, "controller"))
 	}

@@ -21,7 +21,8 @@ const (
 	intentMost     = 200 << 10       // bytes of one intent: what a message must be able to hold
 	keptTime       = 2 * time.Minute // how long to wait for the bus's word that an intent is kept
 	verdictTime    = 10 * time.Second
-	idTime         = time.Minute // how long to wait for somebody who knows the id
+	idTime         = time.Minute      // how long to wait for somebody who knows the id
+	noneTime       = 20 * time.Second // … while there is no controller at all
 )
 
 // submit stores scripts and environments, then appends the intents, then waits for verdicts.
@@ -170,16 +171,18 @@ func (c *call) append(all []*events.Intent, waitMs uint32) ([]*wire.Verdict, *wi
 		limit = time.Duration(min(waitMs, 600_000)) * time.Millisecond
 	}
 	deadline := time.Now().Add(limit)
+	lacks := c.lacks(fmt.Sprintf("no controller runs; the request is in the log and is judged as soon as one does: waiting for that for up to %s; press Ctrl-C to wait no more", noneTime))
 	for _, seq := range seqs {
-		c.judge(seq, counts[seq], out, bySeq[seq], deadline)
+		c.judge(seq, counts[seq], out, bySeq[seq], deadline, lacks)
 	}
 	return out, nil
 }
 
 // judge fills in the verdicts on the intents of one message: until all are known, or the deadline is over and at least
 // their ids are.
-func (c *call) judge(seq uint64, count uint32, out []*wire.Verdict, mine []int, deadline time.Time) {
+func (c *call) judge(seq uint64, count uint32, out []*wire.Verdict, mine []int, deadline time.Time, lacks func()) {
 	giveUp := time.Now().Add(idTime)
+	none := time.Now().Add(noneTime) // moves on with each sign of a controller
 	told := false
 	for {
 		wait := max(time.Until(deadline), 0)
@@ -187,14 +190,17 @@ func (c *call) judge(seq uint64, count uint32, out []*wire.Verdict, mine []int, 
 			wait = 2 * time.Second
 		}
 		q := &projections.Ask{LeastSeq: seq, What: &projections.Ask_Verdicts{Verdicts: &projections.AskVerdicts{Seq: seq, WaitMs: uint32(wait / time.Millisecond), Count: count}}}
-		a, err := c.agent.askState(c.ctx, "verdicts", q, wait+3*time.Second)
+		a, err := c.agent.askState(c.ctx, "verdicts", q, wait+3*time.Second, lacks)
+		if !errors.Is(err, bus.ErrNobody) {
+			none = time.Now().Add(noneTime)
+		}
 		if err == nil && a.Error == "" {
 			v := a.GetVerdicts()
 			fill(v, out, mine)
 			if !open(out, mine) || time.Now().After(deadline) {
 				return
 			}
-		} else if c.ctx.Err() != nil || time.Now().After(giveUp) {
+		} else if c.ctx.Err() != nil || time.Now().After(giveUp) || time.Now().After(none) {
 			return
 		} else if !errors.Is(err, context.DeadlineExceeded) {
 			select {

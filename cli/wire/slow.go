@@ -31,6 +31,7 @@ type watch struct {
 	timer *time.Timer
 	begun time.Time
 	held  string // why the agent makes it wait
+	noted string // what the agent says of it
 	told  bool
 	kept  bool
 	over  bool
@@ -95,6 +96,9 @@ func (w *watch) tell() {
 	if w.kept {
 		text = w.what.kept
 	}
+	if w.noted != "" {
+		text = w.noted
+	}
 	if w.held != "" {
 		text = w.held + "; waiting, and asking again"
 	}
@@ -109,7 +113,7 @@ func (w *watch) tell() {
 // keep notes that the log has the request. Who was told that it has not is told at once.
 func (w *watch) keep() {
 	w.mu.Lock()
-	again := w.told && !w.kept
+	again := w.told && !w.kept && w.noted == ""
 	w.kept = true
 	w.mu.Unlock()
 	if again {
@@ -124,11 +128,13 @@ func (w *watch) hold(why string) {
 	w.held = why
 }
 
-// note passes on what the agent says.
+// note passes on what the agent says of why there is no answer, which is more than is known here.
 func (w *watch) note(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.say(text)
+	w.noted, w.told = text, true
+	w.timer.Reset(slowEvery)
 }
 
 func (w *watch) end() {

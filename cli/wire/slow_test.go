@@ -42,6 +42,8 @@ func TestSlow(t *testing.T) {
 		"question without end":  {nodes, nil, []string{"3s: there is no answer yet", "33s: there is no answer yet"}, "it may be stopped"},
 		"the end of a job":      {waits, []step{{61 * time.Second, answered}}, nil, ""},
 		"a story's next line":   {story, []step{{34 * time.Second, answered}}, []string{"33s: there is no answer yet"}, ""},
+		"nobody answers":        {nodes, []step{{2 * time.Second, &Response{Note: "no controller"}}, {40 * time.Second, answered}}, []string{"2s: no controller", "32s: no controller (after 32s)"}, ""},
+		"nobody judges":         {submit, []step{{2 * time.Second, &Response{Note: "no controller"}}, {3 * time.Second, &Response{Kept: true}}, {time.Second, answered}}, []string{"2s: no controller"}, ""},
 		"act without end":       {control, nil, nil, "not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
