@@ -16,10 +16,9 @@ type order struct {
 	set                                                  settings
 }
 
-// readOrder reads what follows `add ENTITY`. A note is for stderr.
-func (m *manager) readOrder(words []string, kind string) (*order, []string, error) {
+// readOrder reads what follows `add ENTITY`.
+func (m *manager) readOrder(words []string, kind string) (*order, error) {
 	o := &order{set: settings{assoc: &events.PolicySettings{}, own: &events.PolicySettings{}}}
-	var notes []string
 	for _, t := range slurm.ParseTerms(words) {
 		list := slurm.SplitNames(t.Value, kind == "cluster")
 		key := func(name string, least int) bool { return slurm.Keyed(t.Key, name, least) }
@@ -49,20 +48,20 @@ func (m *manager) readOrder(words []string, kind string) (*order, []string, erro
 			o.wckeys = append(o.wckeys, list...)
 			continue
 		}
-		known, note, err := m.setting(&o.set, kind, t)
+		if kind == "user" && key("newname", 1) {
+			return nil, fmt.Errorf("newname renames a user there is: modify user where name=OLD set newname=NEW")
+		}
+		known, err := m.setting(&o.set, kind, t)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if !known {
-			return nil, nil, fmt.Errorf("Unknown option: %s%s%s", t.Key, t.Op, t.Value)
-		}
-		if note != "" {
-			notes = append(notes, note)
+			return nil, fmt.Errorf("Unknown option: %s%s%s", t.Key, t.Op, t.Value)
 		}
 	}
 	for _, n := range o.clusters {
 		if m.p.Cluster(n) == nil {
-			return nil, nil, fmt.Errorf("there is no cluster %s", n)
+			return nil, fmt.Errorf("there is no cluster %s", n)
 		}
 	}
 	if len(o.clusters) == 0 && kind != "cluster" {
@@ -70,7 +69,7 @@ func (m *manager) readOrder(words []string, kind string) (*order, []string, erro
 			o.clusters = append(o.clusters, c.Name)
 		}
 	}
-	return o, notes, nil
+	return o, nil
 }
 
 func (m *manager) add(words []string) int {
@@ -85,15 +84,12 @@ func (m *manager) add(words []string) int {
 	if err := m.look(false); err != nil {
 		return m.fail("%s", err)
 	}
-	o, notes, err := m.readOrder(words[1:], kind)
+	o, err := m.readOrder(words[1:], kind)
 	if err == errTold {
 		return 1
 	}
 	if err != nil {
 		return m.fail("%s", err)
-	}
-	for _, n := range notes {
-		m.fail("%s", n)
 	}
 	if len(o.names) == 0 {
 		return m.fail("add %s needs a name", kind)
@@ -172,6 +168,9 @@ func (m *manager) addAccounts(o *order) int {
 func (m *manager) addUsers(o *order) int {
 	if len(o.accounts) == 0 && o.set.own.DefaultAccount != nil {
 		o.accounts = []string{o.set.own.GetDefaultAccount()}
+	}
+	if d := o.set.own.DefaultAccount; d != nil && m.p.Account(*d) == nil {
+		return m.fail("there is no account '%s' to be the default: add it first", *d)
 	}
 	if len(o.accounts) == 0 && len(o.wckeys) == 0 {
 		return m.fail("add user needs an account=, or a defaultaccount= that is one")

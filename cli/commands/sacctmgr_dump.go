@@ -244,12 +244,10 @@ func (m *manager) loaded(lines []slurm.FileLine, cluster string) ([]*events.Poli
 			case slurm.Keyed(t.Key, "classification", 2):
 				continue // Slurm has dropped what it was for
 			}
-			known, note, err := m.setting(to, kind, t)
+			known, err := m.setting(to, kind, t)
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("line %d: %w", l.Number, err)
-			case note != "":
-				return nil, fmt.Errorf("line %d: %s", l.Number, note)
 			case !known:
 				return nil, fmt.Errorf("line %d: a %s has no %s", l.Number, l.Kind, t.Key)
 			}

@@ -11,33 +11,29 @@ import (
 )
 
 // readChange reads `[where] conditions set settings`.
-func (m *manager) readChange(words []string, kind string) (*query, *settings, []string, error) {
+func (m *manager) readChange(words []string, kind string) (*query, *settings, error) {
 	q := &query{}
 	to := &settings{assoc: &events.PolicySettings{}, own: &events.PolicySettings{}}
-	var notes []string
 	for _, t := range slurm.ParseTerms(words) {
 		switch {
 		case t.Set && t.Key == "":
-			return nil, nil, nil, fmt.Errorf("Unknown option: %s\n Use keyword 'where' to modify condition", t.Value)
+			return nil, nil, fmt.Errorf("Unknown option: %s\n Use keyword 'where' to modify condition", t.Value)
 		case t.Set:
-			known, note, err := m.setting(to, kind, t)
+			known, err := m.setting(to, kind, t)
 			if err != nil {
-				return nil, nil, nil, err
+				return nil, nil, err
 			}
 			if !known {
-				return nil, nil, nil, fmt.Errorf("Unknown option: %s%s%s\n Use keyword 'where' to modify condition", t.Key, t.Op, t.Value)
-			}
-			if note != "" {
-				notes = append(notes, note)
+				return nil, nil, fmt.Errorf("Unknown option: %s%s%s\n Use keyword 'where' to modify condition", t.Key, t.Op, t.Value)
 			}
 		case t.Key == "":
 			q.names = append(q.names, slurm.SplitNames(t.Value, kind == "cluster")...)
 		case q.condition(t):
 		default:
-			return nil, nil, nil, fmt.Errorf("Unknown condition: %s%s%s\n Use keyword 'set' to modify value", t.Key, t.Op, t.Value)
+			return nil, nil, fmt.Errorf("Unknown condition: %s%s%s\n Use keyword 'set' to modify value", t.Key, t.Op, t.Value)
 		}
 	}
-	return q, to, notes, nil
+	return q, to, nil
 }
 
 func (m *manager) modify(words []string) int {
@@ -49,15 +45,12 @@ func (m *manager) modify(words []string) int {
 	if err := m.look(false); err != nil {
 		return m.fail("%s", err)
 	}
-	q, to, notes, err := m.readChange(words[1:], kind)
+	q, to, err := m.readChange(words[1:], kind)
 	if err == errTold {
 		return 1
 	}
 	if err != nil {
 		return m.fail("%s", err)
-	}
-	for _, n := range notes {
-		m.fail("%s", n)
 	}
 	if !to.any && !to.anyOf {
 		return m.fail("Nothing to modify: what is to be is named after `set`")

@@ -21,8 +21,8 @@ type settings struct {
 }
 
 // setting reads one key of add or set. known is false for a key that is none; an error says what is wrong with the value.
-// Values of limits that cannot be read are told and left out, as sacctmgr does: note says so.
-func (m *manager) setting(to *settings, kind string, t slurm.Term) (known bool, note string, err error) {
+// Nothing is done where one value is wrong: an account without the limit that was meant for it would have none.
+func (m *manager) setting(to *settings, kind string, t slurm.Term) (known bool, err error) {
 	key := func(name string, least int) bool { return slurm.Keyed(t.Key, name, least) }
 	text := func() *string { v := strings.ToLower(t.Value); return &v }
 	isQos := kind == "qos"
@@ -34,55 +34,55 @@ func (m *manager) setting(to *settings, kind string, t slurm.Term) (known bool, 
 			to.any = true
 		}
 		set.Description, to.anyOf = text(), true
-		return true, "", nil
+		return true, nil
 	case kind == "account" && key("organization", 1):
 		to.own.Organization, to.anyOf = text(), true
-		return true, "", nil
+		return true, nil
 	case kind == "account" && key("parent", 4):
 		to.assoc.Parent, to.any = text(), true
-		return true, "", nil
+		return true, nil
 	case kind == "user" && key("adminlevel", 2):
 		l, err := adminLevel(t.Value)
 		to.own.AdminLevel, to.anyOf = &l, true
-		return true, "", err
+		return true, err
 	case kind == "user" && key("defaultaccount", 8):
 		to.own.DefaultAccount, to.anyOf = text(), true
-		return true, "", nil
+		return true, nil
 	case kind == "user" && key("defaultwckey", 8):
 		to.own.DefaultWckey, to.anyOf = text(), true
-		return true, "", nil
+		return true, nil
 	case kind == "user" && key("newname", 1):
 		to.own.NewName, to.anyOf = text(), true
-		return true, "", nil
+		return true, nil
 	case !isQos && key("defaultqos", 8):
 		v := text()
 		if *v == "-1" || *v == "" {
 			*v = ""
 		} else if m.p.QosNamed(*v) == nil {
-			return true, "", fmt.Errorf("You gave a bad default qos '%s'; use 'list qos' to get a complete list", *v)
+			return true, fmt.Errorf("You gave a bad default qos '%s'; use 'list qos' to get a complete list", *v)
 		}
 		to.assoc.DefaultQos, to.any = v, true
-		return true, "", nil
+		return true, nil
 	case !isQos && key("qoslevel", 1):
 		l, err := slurm.ParseListChange(to.assoc.Qos, t.Op, t.Value, false)
 		if err == nil {
 			err = m.knownQos(l)
 		}
 		to.assoc.Qos, to.any = l, true
-		return true, "", err
+		return true, err
 	case !isQos && key("comment", 3) && m.w.Release() >= 2302:
 		v := t.Value
 		to.assoc.Comment, to.any = &v, true
-		return true, "", nil
+		return true, nil
 	case isQos && key("flags", 2):
-		return true, "", m.flags(to, t)
+		return true, m.flags(to, t)
 	case isQos && (strings.EqualFold(t.Key, "preempt") || !key("preemptmode", 8) && !key("preemptexempttime", 8) && key("preempt", 3)):
 		l, err := slurm.ParseListChange(to.assoc.Preempt, t.Op, t.Value, false)
 		if err == nil {
 			err = m.knownQos(l)
 		}
 		to.assoc.Preempt, to.any = l, true
-		return true, "", err
+		return true, err
 	case isQos && key("preemptmode", 8):
 		v := text()
 		switch *v {
@@ -90,29 +90,26 @@ func (m *manager) setting(to *settings, kind string, t slurm.Term) (known bool, 
 			*v = ""
 		case "off", "cancel", "requeue", "suspend", "gang", "within", "suspend,gang", "gang,suspend":
 		default:
-			return true, "", fmt.Errorf("PreemptMode %q is not one of cancel, cluster, gang, off, requeue, suspend and within", t.Value)
+			return true, fmt.Errorf("PreemptMode %q is not one of cancel, cluster, gang, off, requeue, suspend and within", t.Value)
 		}
 		to.assoc.PreemptMode, to.any = v, true
-		return true, "", nil
+		return true, nil
 	case isQos && key("rawusage", 4):
-		return true, "", fmt.Errorf("usage is the ledger's, made from the log; it cannot be set")
+		return true, fmt.Errorf("usage is the ledger's, made from the log; it cannot be set")
 	}
 	s := slurm.FindSetting(t.Key, isQos)
 	if s == nil {
-		return false, "", nil
+		return false, nil
 	}
 	c, err := s.Change(t.Value, format.TresNames(m.cfg))
 	if err != nil {
-		if projections.VectorLimit(s.Limit) {
-			return true, "", err
-		}
-		return true, err.Error(), nil
+		return true, err
 	}
 	to.assoc.Limits = append(slices.DeleteFunc(to.assoc.Limits, func(o *events.LimitChange) bool {
 		return o.Limit == c.Limit && !projections.VectorLimit(c.Limit)
 	}), c)
 	to.any = true
-	return true, "", nil
+	return true, nil
 }
 
 func adminLevel(v string) (events.AdminLevel, error) {

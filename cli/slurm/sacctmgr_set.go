@@ -40,6 +40,12 @@ const (
 	unitShares           // a count, or `parent`
 )
 
+// unitWords say what is written for a value.
+var unitWords = map[unitKind]string{
+	unitCount: "a whole number", unitMinutes: "minutes or DAYS-HH:MM:SS", unitSeconds: "a time such as 00:05:00",
+	unitFactor: "a number such as 0.5", unitShares: "a whole number or parent",
+}
+
 // Settings is every limit and weight, in the order in which they are shown when something is added.
 var Settings = []Setting{
 	{"Fairshare Shares", 1, events.Limit_SHARES, unitShares, "", "Fairshare", ofAssociation},
@@ -70,12 +76,12 @@ var Settings = []Setting{
 	{"MaxCPUsPerJob", 7, events.Limit_MAX_TRES_PER_JOB, unitTres, "cpu", "MaxTRES", ofAssociation | ofQos},
 	{"MaxNodesPerUser MaxNodesPU", 12, events.Limit_MAX_TRES_PER_USER, unitTres, "node", "MaxTRESPerUser", ofQos},
 	{"MaxNodesPerJob", 4, events.Limit_MAX_TRES_PER_JOB, unitTres, "node", "MaxTRES", ofAssociation | ofQos},
-	{"MaxJobsPerUser MaxJobsPU", 8, events.Limit_MAX_JOBS_PER_USER, unitCount, "", "MaxJobsPU", ofQos},
+	{"MaxJobsPerUser MaxJobsPU", 4, events.Limit_MAX_JOBS_PER_USER, unitCount, "", "MaxJobsPU", ofQos},
 	{"MaxJobsPerAccount MaxJobsPA", 9, events.Limit_MAX_JOBS_PER_ACCOUNT, unitCount, "", "MaxJobsPA", ofQos},
 	{"MaxJobsAccruePerUser MaxJobsAccruePU", 8, events.Limit_MAX_JOBS_ACCRUE_PER_USER, unitCount, "", "MaxJobsAccruePU", ofQos},
 	{"MaxJobsAccruePerAccount MaxJobsAccruePA", 15, events.Limit_MAX_JOBS_ACCRUE_PER_ACCOUNT, unitCount, "", "MaxJobsAccruePA", ofQos},
-	{"MaxSubmitJobsPerUser MaxSubmitPU", 10, events.Limit_MAX_SUBMIT_PER_USER, unitCount, "", "MaxSubmitJobsPU", ofQos},
-	{"MaxSubmitJobsPerAccount MaxSubmitPA", 11, events.Limit_MAX_SUBMIT_PER_ACCOUNT, unitCount, "", "MaxSubmitJobsPA", ofQos},
+	{"MaxSubmitJobsPerUser MaxSubmitJobsPU MaxSubmitPU", 4, events.Limit_MAX_SUBMIT_PER_USER, unitCount, "", "MaxSubmitJobsPU", ofQos},
+	{"MaxSubmitJobsPerAccount MaxSubmitJobsPA MaxSubmitPA", 11, events.Limit_MAX_SUBMIT_PER_ACCOUNT, unitCount, "", "MaxSubmitJobsPA", ofQos},
 	{"MaxJobs", 4, events.Limit_MAX_JOBS, unitCount, "", "", ofAssociation},
 	{"MaxJobsAccrue", 8, events.Limit_MAX_JOBS_ACCRUE, unitCount, "", "", ofAssociation},
 	{"MaxSubmitJobs", 4, events.Limit_MAX_SUBMIT, unitCount, "", "", ofAssociation},
@@ -145,6 +151,9 @@ func (s *Setting) Change(value string, known []string) (*events.LimitChange, err
 			value = s.Tres + "=" + value
 		}
 		var err error
+		if strings.TrimSpace(unquoted(value)) == "" {
+			return nil, fmt.Errorf("%s needs NAME=COUNT,…, or -1 for no limit: it is empty", s.Label(s.Of == ofQos))
+		}
 		c.Tres, err = ParseTresChange(value, known)
 		if err == nil && len(c.Tres) == 0 {
 			c.Clear = true
@@ -161,7 +170,7 @@ func (s *Setting) Change(value string, known []string) (*events.LimitChange, err
 			return c, nil
 		}
 	}
-	bad := fmt.Errorf("Bad %s value: %s", s.Label(s.Of == ofQos), clip(value))
+	bad := fmt.Errorf("Bad %s value: %s; write %s, or -1 for none", s.Label(s.Of == ofQos), clip(value), unitWords[s.Unit])
 	switch s.Unit {
 	case unitMinutes:
 		sec, err := ParseLimit(value)

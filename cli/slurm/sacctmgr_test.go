@@ -40,7 +40,7 @@ func TestSettings(t *testing.T) {
 		{"fairshare", "parent", false, "limit:SHARES value:2147483647"},
 		{"share", "5", false, "limit:SHARES value:5"},
 		{"maxjobs", "-1", false, "limit:MAX_JOBS clear:true"},
-		{"maxjobs", "x", false, `Bad MaxJobs value: "x"`},
+		{"maxjobs", "x", false, `Bad MaxJobs value: "x"; write a whole number, or -1 for none`},
 		{"maxsubmit", "8", false, "limit:MAX_SUBMIT value:8"},
 		{"maxwall", "1-0", false, "limit:MAX_WALL value:1440"},
 		{"maxwall", "10", true, "limit:MAX_WALL value:10"},
@@ -57,7 +57,14 @@ func TestSettings(t *testing.T) {
 		{"grpmem", "1G", true, "limit:GRP_TRES tres:{tres:mem count:1024}"},
 		{"maxnodes", "2", true, "limit:MAX_TRES_PER_JOB tres:{tres:node count:2}"},
 		{"maxjobsperuser", "4", true, "limit:MAX_JOBS_PER_USER value:4"},
-		{"maxjobs", "4", true, ""},
+		{"maxjobs", "4", true, "limit:MAX_JOBS_PER_USER value:4"},
+		{"maxj", "4", true, "limit:MAX_JOBS_PER_USER value:4"},
+		{"maxjobspa", "4", true, "limit:MAX_JOBS_PER_ACCOUNT value:4"},
+		{"maxs", "4", true, "limit:MAX_SUBMIT_PER_USER value:4"},
+		{"maxsubmitjobspu", "4", true, "limit:MAX_SUBMIT_PER_USER value:4"},
+		{"maxsubmitjobspa", "4", true, "limit:MAX_SUBMIT_PER_ACCOUNT value:4"},
+		{"grptres", "", false, "GrpTRES needs NAME=COUNT"},
+		{"grptres", "-1", false, "limit:GRP_TRES clear:true"},
 		{"maxsubmitjobsperuser", "3", true, "limit:MAX_SUBMIT_PER_USER value:3"},
 		{"maxtresperuser", "cpu=16", true, "limit:MAX_TRES_PER_USER tres:{tres:cpu count:16}"},
 		{"maxtrespu", "cpu=16", false, ""},
@@ -75,7 +82,7 @@ func TestSettings(t *testing.T) {
 				got = strings.Join(strings.Fields(strings.ReplaceAll(change.String(), `"`, "")), " ")
 			}
 		}
-		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" && c.key != "maxjobs" {
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s=%s (QoS %v)\n got %s\nwant %s", c.key, c.value, c.qos, got, c.want)
 		}
 	}
