@@ -465,6 +465,17 @@ func (e *executor) stepEnviron(o *tasks.Order, job *projections.Job, share *even
 	if len(granted) == 0 {
 		return
 	}
+	bind := l.Want.GetGpuBind()
+	if n := int(part.GpusPerTask); bind == "" && n > 0 && n*len(part.Tasks) <= len(granted) {
+		bind = fmt.Sprintf("per_task:%d", n)
+	}
+	bound := bindGPUs(bind, len(part.Tasks), granted, hidden)
+	if bind != "" {
+		set("SLURMD_TRES_BIND", "gpu:"+bind)
+	}
+	if bound.none {
+		return
+	}
 	var indices []string
 	for _, g := range granted {
 		indices = append(indices, fmt.Sprint(g.Index))
@@ -481,15 +492,20 @@ func (e *executor) stepEnviron(o *tasks.Order, job *projections.Job, share *even
 	for _, nv := range gpu.Environment(seen, 0, false) {
 		o.Environ = append(o.Environ, []byte(nv))
 	}
-	if n := int(part.GpusPerTask); n > 0 && n*len(part.Tasks) <= len(seen) {
-		set("SLURMD_TRES_BIND", fmt.Sprintf("gpu:per_task:%d", n))
-		for i := range part.Tasks {
-			te := &tasks.TaskEnviron{Environ: [][]byte{[]byte("SLURM_STEP_GPUS=" + strings.Join(indices[i*n:(i+1)*n], ","))}}
-			for _, nv := range gpu.Environment(seen[i*n:(i+1)*n], 0, false) {
+	for i, said := range bound.said {
+		te := &tasks.TaskEnviron{Said: said}
+		if bound.tasks != nil {
+			var mine []gpu.GPU
+			var names []string
+			for _, at := range bound.tasks[i] {
+				mine, names = append(mine, seen[at]), append(names, indices[at])
+			}
+			te.Environ = append(te.Environ, []byte("SLURM_STEP_GPUS="+strings.Join(names, ",")))
+			for _, nv := range gpu.Environment(mine, 0, false) {
 				te.Environ = append(te.Environ, []byte(nv))
 			}
-			o.TaskEnviron = append(o.TaskEnviron, te)
 		}
+		o.TaskEnviron = append(o.TaskEnviron, te)
 	}
 }
 

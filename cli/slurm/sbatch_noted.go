@@ -180,14 +180,27 @@ func (q *request) gpuBind(g Given) error {
 		ok = !listed
 	case "single", "per_task":
 		ok = !listed && kind == "single" || listed && isCount(list)
-	case "map", "map_gpu", "mask", "mask_gpu":
-		ok = list != ""
+	case "map", "map_gpu":
+		ok = isListOf(list, "0123456789")
+	case "mask", "mask_gpu":
+		ok = isListOf(strings.ReplaceAll(list, "0x", ""), "0123456789abcdef")
 	}
 	if !ok {
 		return refusal("%s is not a way to bind GPUs: write closest, none, single:N, per_task:N, map:LIST or mask:LIST", clip(g.Value))
 	}
 	q.gpuBound, q.Spec.TresBind = g.Value, "gpu:"+g.Value
 	return nil
+}
+
+// isListOf says whether a list has terms of these digits, each with *COUNT behind it or not.
+func isListOf(list, digits string) bool {
+	for term := range strings.SplitSeq(list, ",") {
+		value, times, several := strings.Cut(term, "*")
+		if value == "" || strings.Trim(value, digits) != "" || several && !isCount(times) {
+			return false
+		}
+	}
+	return true
 }
 
 // prefer checks the features a job would rather have.

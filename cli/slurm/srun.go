@@ -377,7 +377,7 @@ func (s *Step) fit(q *request, set map[string]Source) {
 // wants makes the request for the step out of what was read.
 func (s *Step) wants(q *request, set map[string]Source, order string) error {
 	w, spec := s.Want, q.Spec
-	w.Name = spec.Name
+	w.Name, w.GpuBind = spec.Name, q.gpuBound
 	w.Tasks, w.MinNodes, w.MaxNodes = spec.Tasks, spec.MinNodes, spec.MaxNodes
 	w.TasksGiven = spec.Tasks > 0
 	w.CpusPerTask, w.TasksPerNode = spec.CpusPerTask, spec.TasksPerNode

@@ -251,9 +251,13 @@ func (k *keeper) say(format string, args ...any) {
 	k.peer.Send(KindSay, 0, []byte(fmt.Sprintf(format, args...)))
 }
 
-// notRun says in a task's standard error, as far as srun passes it on, why its program is not run.
+// notRun says in a task's standard error why its program is not run.
 func (k *keeper) notRun(t *task, program string, err error) {
-	line := fmt.Sprintf("slurmstepd-%s: error: execve(): %s: %v", k.order.Name, program, plain(err))
+	k.tell(t, fmt.Sprintf("slurmstepd-%s: error: execve(): %s: %v", k.order.Name, program, plain(err)))
+}
+
+// tell says something in a task's standard error, as far as srun passes it on.
+func (k *keeper) tell(t *task, line string) {
 	way := k.begin.Stderr.GetWay()
 	if way == Way_SAME {
 		way = k.begin.Stdout.GetWay()
@@ -272,6 +276,14 @@ func (k *keeper) startAll() int {
 	for i, rank := range k.order.Tasks {
 		t := &task{rank: rank}
 		k.tasks = append(k.tasks, t)
+		if i < len(k.order.TaskEnviron) {
+			for _, line := range k.order.TaskEnviron[i].Said {
+				if strings.HasPrefix(line, "error: ") {
+					line = "slurmstepd-" + k.order.Name + ": " + line
+				}
+				k.tell(t, line)
+			}
+		}
 		if err := k.start(t, i); err != nil {
 			var errno syscall.Errno
 			if !errors.As(err, &errno) {

@@ -601,7 +601,8 @@ type Want struct {
 	StdErr        string                 `protobuf:"bytes,29,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
 	SpreadGiven   bool                   `protobuf:"varint,30,opt,name=spread_given,json=spreadGiven,proto3" json:"spread_given,omitempty"` // spread was asked for
 	SubmitLine    string                 `protobuf:"bytes,31,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
-	Aside         bool                   `protobuf:"varint,32,opt,name=aside,proto3" json:"aside,omitempty"` // no step: one process on each node, which has no number in the log and takes nothing from steps
+	Aside         bool                   `protobuf:"varint,32,opt,name=aside,proto3" json:"aside,omitempty"`                   // no step: one process on each node, which has no number in the log and takes nothing from steps
+	GpuBind       string                 `protobuf:"bytes,33,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"` // --gpu-bind, as given; empty: as --gpus-per-task has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -860,6 +861,13 @@ func (x *Want) GetAside() bool {
 		return x.Aside
 	}
 	return false
+}
+
+func (x *Want) GetGpuBind() string {
+	if x != nil {
+		return x.GpuBind
+	}
+	return ""
 }
 
 // Launcher is where srun listens and what proves that one may speak to it.
@@ -2068,6 +2076,7 @@ func (x *Affinity) GetCpus() []uint64 {
 type TaskEnviron struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Environ       [][]byte               `protobuf:"bytes,1,rep,name=environ,proto3" json:"environ,omitempty"`
+	Said          []string               `protobuf:"bytes,2,rep,name=said,proto3" json:"said,omitempty"` // to be told in its standard error before it starts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2107,6 +2116,13 @@ func (*TaskEnviron) Descriptor() ([]byte, []int) {
 func (x *TaskEnviron) GetEnviron() [][]byte {
 	if x != nil {
 		return x.Environ
+	}
+	return nil
+}
+
+func (x *TaskEnviron) GetSaid() []string {
+	if x != nil {
+		return x.Said
 	}
 	return nil
 }
@@ -2685,7 +2701,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\tleast_seq\x18\x04 \x01(\x04R\bleastSeq\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\rR\x06waitMs\x12%\n" +
 	"\x04want\x18\x06 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
-	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xb9\a\n" +
+	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xd4\a\n" +
 	"\x04Want\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1b\n" +
@@ -2723,7 +2739,8 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\fspread_given\x18\x1e \x01(\bR\vspreadGiven\x12\x1f\n" +
 	"\vsubmit_line\x18\x1f \x01(\tR\n" +
 	"submitLine\x12\x14\n" +
-	"\x05aside\x18  \x01(\bR\x05aside\"\x8c\x01\n" +
+	"\x05aside\x18  \x01(\bR\x05aside\x12\x19\n" +
+	"\bgpu_bind\x18! \x01(\tR\agpuBind\"\x8c\x01\n" +
 	"\bLauncher\x12\x1c\n" +
 	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x14\n" +
@@ -2822,9 +2839,10 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x04step\x18\n" +
 	" \x01(\tR\x04step\"\x1e\n" +
 	"\bAffinity\x12\x12\n" +
-	"\x04cpus\x18\x01 \x03(\x04R\x04cpus\"'\n" +
+	"\x04cpus\x18\x01 \x03(\x04R\x04cpus\";\n" +
 	"\vTaskEnviron\x12\x18\n" +
-	"\aenviron\x18\x01 \x03(\fR\aenviron\"\x91\x04\n" +
+	"\aenviron\x18\x01 \x03(\fR\aenviron\x12\x12\n" +
+	"\x04said\x18\x02 \x03(\tR\x04said\"\x91\x04\n" +
 	"\x05Begin\x120\n" +
 	"\bprograms\x18\x01 \x03(\v2\x14.stint.tasks.ProgramR\bprograms\x12\x18\n" +
 	"\aenviron\x18\x02 \x03(\fR\aenviron\x12\x10\n" +

@@ -196,10 +196,15 @@ func (m *Want) CloneVT() *Want {
 	r.SpreadGiven = m.SpreadGiven
 	r.SubmitLine = m.SubmitLine
 	r.Aside = m.Aside
+	r.GpuBind = m.GpuBind
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Gres }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Gres)
+			}
 		}
 		r.Gres = tmpContainer
 	}
@@ -216,7 +221,11 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Rlimits; rhs != nil {
 		tmpContainer := make([]*events.Rlimit, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Rlimit }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.Rlimit)
+			}
 		}
 		r.Rlimits = tmpContainer
 	}
@@ -313,7 +322,11 @@ func (m *Part) CloneVT() *Part {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.GresShare, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.GresShare }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.GresShare)
+			}
 		}
 		r.Gres = tmpContainer
 	}
@@ -563,11 +576,17 @@ func (m *Note) CloneVT() *Note {
 	r.Part = m.Part.CloneVT()
 	r.Overlap = m.Overlap
 	r.Launcher = m.Launcher.CloneVT()
-	r.Fact = m.Fact.CloneVT()
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
 		r.Nonce = tmpBytes
+	}
+	if rhs := m.Fact; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.StepPart }); ok {
+			r.Fact = vtpb.CloneVT()
+		} else {
+			r.Fact = proto.Clone(rhs).(*events.StepPart)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -664,6 +683,11 @@ func (m *TaskEnviron) CloneVT() *TaskEnviron {
 			tmpContainer[k] = tmpBytes
 		}
 		r.Environ = tmpContainer
+	}
+	if rhs := m.Said; rhs != nil {
+		tmpContainer := make([]string, len(rhs))
+		copy(tmpContainer, rhs)
+		r.Said = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1219,7 +1243,11 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Gres{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Gres) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1281,7 +1309,11 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Rlimit{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Rlimit) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1317,6 +1349,9 @@ func (this *Want) EqualVT(that *Want) bool {
 		return false
 	}
 	if this.Aside != that.Aside {
+		return false
+	}
+	if this.GpuBind != that.GpuBind {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1456,7 +1491,11 @@ func (this *Part) EqualVT(that *Part) bool {
 			if q == nil {
 				q = &events.GresShare{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface{ EqualVT(*events.GresShare) bool }); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
@@ -1837,7 +1876,11 @@ func (this *Note) EqualVT(that *Note) bool {
 	if !this.Launcher.EqualVT(that.Launcher) {
 		return false
 	}
-	if !this.Fact.EqualVT(that.Fact) {
+	if equal, ok := interface{}(this.Fact).(interface{ EqualVT(*events.StepPart) bool }); ok {
+		if !equal.EqualVT(that.Fact) {
+			return false
+		}
+	} else if !proto.Equal(this.Fact, that.Fact) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1973,6 +2016,15 @@ func (this *TaskEnviron) EqualVT(that *TaskEnviron) bool {
 	for i, vx := range this.Environ {
 		vy := that.Environ[i]
 		if string(vx) != string(vy) {
+			return false
+		}
+	}
+	if len(this.Said) != len(that.Said) {
+		return false
+	}
+	for i, vx := range this.Said {
+		vy := that.Said[i]
+		if vx != vy {
 			return false
 		}
 	}
@@ -2629,6 +2681,15 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.GpuBind) > 0 {
+		i -= len(m.GpuBind)
+		copy(dAtA[i:], m.GpuBind)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.GpuBind)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x8a
+	}
 	if m.Aside {
 		i--
 		if m.Aside {
@@ -2743,12 +2804,24 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Rlimits) > 0 {
 		for iNdEx := len(m.Rlimits) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Rlimits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Rlimits[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Rlimits[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x1
 			i--
@@ -2855,12 +2928,24 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Gres[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x4a
 		}
@@ -3122,12 +3207,24 @@ func (m *Part) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
+			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Gres[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x22
 		}
@@ -3795,12 +3892,24 @@ func (m *Note) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Fact != nil {
-		size, err := m.Fact.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Fact).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Fact)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -4058,6 +4167,15 @@ func (m *TaskEnviron) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Said) > 0 {
+		for iNdEx := len(m.Said) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Said[iNdEx])
+			copy(dAtA[i:], m.Said[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Said[iNdEx])))
+			i--
+			dAtA[i] = 0x12
+		}
 	}
 	if len(m.Environ) > 0 {
 		for iNdEx := len(m.Environ) - 1; iNdEx >= 0; iNdEx-- {
@@ -4829,7 +4947,13 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4874,7 +4998,13 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Rlimits) > 0 {
 		for _, e := range m.Rlimits {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -4915,6 +5045,10 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if m.Aside {
 		n += 3
+	}
+	l = len(m.GpuBind)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5012,7 +5146,13 @@ func (m *Part) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5299,7 +5439,13 @@ func (m *Note) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Fact != nil {
-		l = m.Fact.SizeVT()
+		if size, ok := interface{}(m.Fact).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Fact)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -5389,6 +5535,12 @@ func (m *TaskEnviron) SizeVT() (n int) {
 	if len(m.Environ) > 0 {
 		for _, b := range m.Environ {
 			l = len(b)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if len(m.Said) > 0 {
+		for _, s := range m.Said {
+			l = len(s)
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -6652,8 +6804,16 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.Gres{})
-			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 10:
@@ -6926,8 +7086,16 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Rlimits = append(m.Rlimits, &events.Rlimit{})
-			if err := m.Rlimits[len(m.Rlimits)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Rlimits[len(m.Rlimits)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Rlimits[len(m.Rlimits)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 22:
@@ -7209,6 +7377,38 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Aside = bool(v != 0)
+		case 33:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field GpuBind", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.GpuBind = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -7886,8 +8086,16 @@ func (m *Part) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.GresShare{})
-			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 5:
@@ -9714,8 +9922,16 @@ func (m *Note) UnmarshalVT(dAtA []byte) error {
 			if m.Fact == nil {
 				m.Fact = &events.StepPart{}
 			}
-			if err := m.Fact.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Fact).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Fact); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		default:
@@ -10324,6 +10540,38 @@ func (m *TaskEnviron) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Environ = append(m.Environ, make([]byte, postIndex-iNdEx))
 			copy(m.Environ[len(m.Environ)-1], dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 2:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Said", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Said = append(m.Said, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
