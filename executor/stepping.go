@@ -121,6 +121,12 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 	case c.Want == nil || c.Launcher == nil || len(c.Nonce) == 0:
 		return refusal(tasks.Refusal_NODE_CONFIG, "the request is not complete")
 	}
+	e.mu.Lock()
+	config := e.config
+	e.mu.Unlock()
+	if no := portRefused(config, c.Launcher); no != nil {
+		return no
+	}
 	b := e.boardOf(ctx, job)
 	if b == nil {
 		return refusal(tasks.Refusal_BUSY, "the node's supervisor is away")
@@ -149,6 +155,12 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 			parts, no = layout.Everywhere(job.GetAllocation(), c.Want)
 		} else {
 			parts, no = layout.Lay(job.GetAllocation(), c.Want, b.live)
+		}
+		if no == nil && !c.Want.Aside {
+			if reply := tooMany(config, b.next, parts); reply != nil {
+				b.mu.Unlock()
+				return reply
+			}
 		}
 		if no == nil {
 			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap || c.Want.Aside, Launcher: c.Launcher}
@@ -241,7 +253,7 @@ func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *ta
 func (e *executor) created(job *projections.Job, live *tasks.Live) *tasks.Reply {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	created := &tasks.Created{Run: job.GetRun(), Step: live.Step, Parts: live.Parts, KillWaitS: e.config.GetKillWaitS()}
+	created := &tasks.Created{Run: job.GetRun(), Step: live.Step, Parts: live.Parts, KillWaitS: e.config.GetKillWaitS(), Site: siteOf(e.config)}
 	if e.config.GetCompat() == "22.05" {
 		created.CompatOld = 1
 	}
@@ -372,6 +384,9 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 		return nil, err
 	}
 	order := &tasks.Order{Launcher: l.Launcher, Node: uint32(at), Name: e.conf.Node, Tasks: part.Tasks, KillWaitS: e.config.GetKillWaitS()}
+	if !l.Want.GetAside() {
+		order.TaskProlog, order.TaskEpilog = program(e.config.Setting("TaskProlog")), program(e.config.Setting("TaskEpilog"))
+	}
 	order.Step = fmt.Sprintf("%d.%d", l.Job, l.Step)
 	hidden := len(cage.DenyDevices) > 0 && !h.virtual
 	e.stepEnviron(order, job, own, place, granted, hidden, l, at)

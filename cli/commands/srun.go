@@ -173,7 +173,7 @@ func (l *launcher) run() int {
 		return code
 	}
 	defer l.closeFiles()
-	defer l.listener.Close()
+	defer func() { l.listener.Close() }() // another one where the site has ports for it
 	if code, ok := l.create(); !ok {
 		return code
 	}
@@ -188,6 +188,8 @@ func (l *launcher) run() int {
 	}
 	begin.Environ = l.environ()
 	begin.Memory = l.s.Memory
+	l.around(l.s.Prolog, "prolog_srun", begin.Environ)
+	defer l.around(l.s.Epilog, "epilog_srun", begin.Environ)
 	l.states = make([]taskState, l.count)
 	l.window = sync.NewCond(&sync.Mutex{})
 	l.out.tasks, l.err.tasks = l.count, l.count
@@ -236,7 +238,7 @@ func (l *launcher) prepare() (begin *tasks.Begin, code int, ok bool) {
 	}
 	l.token = make([]byte, 32)
 	rand.Read(l.token)
-	go l.accept()
+	go l.accept(l.listener)
 	return begin, 0, true
 }
 

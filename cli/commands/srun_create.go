@@ -27,9 +27,9 @@ func listen() (net.Listener, error) {
 	return c.Listen(context.Background(), "tcp", ":0")
 }
 
-func (l *launcher) accept() {
+func (l *launcher) accept(from net.Listener) {
 	for {
-		c, err := l.listener.Accept()
+		c, err := from.Accept()
 		if err != nil {
 			return
 		}
@@ -115,6 +115,7 @@ func (l *launcher) create() (code int, ok bool) {
 			switch {
 			case r.Refusal == tasks.Refusal_NOT_REFUSED:
 				l.created = r.Created
+				l.siteSays(r.Created.Site)
 				for _, p := range r.Created.Parts {
 					l.count += len(p.Tasks)
 					l.nodes = append(l.nodes, &nodeEnd{name: p.Node, tasks: p.Tasks, room: tasks.Window})
@@ -127,6 +128,11 @@ func (l *launcher) create() (code int, ok bool) {
 				}
 				conn.Close()
 				return 0, true
+			case r.Refusal == tasks.Refusal_BAD_PORT:
+				if err := l.listenWithin(r.Text); err != nil {
+					return l.fail("%v", err), false
+				}
+				ask.Launcher.Port = uint32(l.listener.Addr().(*net.TCPAddr).Port)
 			case r.Refusal == tasks.Refusal_BUSY && l.s.Immediate == 0, r.Refusal == tasks.Refusal_NOT_RUNNING && l.s.Immediate == 0:
 				if !said {
 					said = true

@@ -47,7 +47,7 @@ var SrunTable = sync.OnceValue(func() *Table {
 		{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", "programs are not copied to nodes; put them where every node sees them"},
 		{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, cores, threads, rank; with quiet or verbose"},
 		{"disable-status", 'X', None, T2, 0, 0, "SLURM_DISABLE_STATUS", "disable-status", "", "pass the first Ctrl-C on instead of showing the tasks"},
-		{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "none-only", "", "none: run nothing after the step"},
+		{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "epilog", "PROGRAM", "run here after the step; none: not even that of the site"},
 		{"error", 'e', Required, T1, 0, 0, "SRUN_ERROR SLURM_STDERRMODE", "step-error", "FILE", "file for standard error, none, or a task's number"},
 		{"exact", 0, None, T1, 0, 0, "SLURM_EXACT", "exact", "", "only the CPUs that the tasks need"},
 		{"export", 0, Required, T1, 0, 0, "SRUN_EXPORT_ENV SLURM_EXPORT_ENV", "export", "LIST", "environment to pass: ALL, NONE, or names and NAME=VALUE"},
@@ -67,7 +67,7 @@ var SrunTable = sync.OnceValue(func() *Table {
 		{"output", 'o', Required, T1, 0, 0, "SRUN_OUTPUT SLURM_STDOUTMODE", "step-output", "FILE", "file for standard output, none, or a task's number"},
 		{"overlap", 0, None, T1, 0, 0, "SLURM_OVERLAP", "overlap", "", "share CPUs, memory and devices with other steps"},
 		{"preserve-env", 'E', None, T2, 0, 0, "", "preserve-env", "", "leave SLURM_NNODES and SLURM_NTASKS to the tasks as they are here"},
-		{"prolog", 0, Required, T2, 0, 0, "SLURM_PROLOG", "none-only", "", "none: run nothing before the step"},
+		{"prolog", 0, Required, T2, 0, 0, "SLURM_PROLOG", "prolog", "PROGRAM", "run here before the step; none: not even that of the site"},
 		{"propagate", 0, Optional, T1, 0, 0, "", "propagate", "LIMITS", "resource limits to pass: ALL, NONE, or names such as NOFILE"},
 		{"pty", 0, Optional, T1, 0, 0, "", "pty", "", "give task 0 a terminal"},
 		{"quit-on-interrupt", 0, None, T2, 0, 0, "", "quit-on-interrupt", "", "end the step at the first Ctrl-C"},
@@ -113,7 +113,11 @@ type Step struct {
 	Pty          bool
 	MultiProg    bool
 	KillOnBad    bool
-	Wait         int // seconds, 0: for ever
+	Wait         int  // seconds, 0: for ever
+	KillGiven    bool // KillOnBad was asked for, or not to
+	WaitGiven    bool
+	Prolog       string // program to run here before the step; none: not even that of the site
+	Epilog       string
 	Input        string
 	Output       string
 	Error        string
@@ -162,6 +166,7 @@ var stepEffects = map[string]func(*Step, Given) error{
 	},
 	"immediate": func(s *Step, g Given) error { return allocationEffects["immediate"](&s.Allocation, g) },
 	"kill-on-bad-exit": func(s *Step, g Given) error {
+		s.KillGiven = true
 		if s.KillOnBad = g.Value != "0"; g.Value != "" && g.Value != "0" && g.Value != "1" {
 			return usage("--kill-on-bad-exit: %s is neither 0 nor 1", clip(g.Value))
 		}
@@ -179,12 +184,8 @@ var stepEffects = map[string]func(*Step, Given) error{
 		}
 		return nil
 	},
-	"none-only": func(s *Step, g Given) error {
-		if !strings.EqualFold(g.Value, "none") {
-			return refusal("%s is not supported by Stint yet; run %s around srun", g.Option.Spelled(), clip(g.Value))
-		}
-		return nil
-	},
+	"prolog": func(s *Step, g Given) error { s.Prolog = g.Value; return nil },
+	"epilog": func(s *Step, g Given) error { s.Epilog = g.Value; return nil },
 	"pty": func(s *Step, g Given) error {
 		if g.Value != "" {
 			return refusal("--pty=%s: only a terminal for task 0 is supported by Stint yet; leave the value out", clip(g.Value))
@@ -206,7 +207,7 @@ var stepEffects = map[string]func(*Step, Given) error{
 		if err != nil {
 			return usage("--wait: %s is no number of seconds", clip(g.Value))
 		}
-		s.Wait = int(n)
+		s.Wait, s.WaitGiven = int(n), true
 		return nil
 	},
 }

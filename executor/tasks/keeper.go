@@ -323,8 +323,12 @@ func (k *keeper) start(t *task, i int) error {
 		return fmt.Errorf("no program is named for it")
 	}
 	env := k.environ(t, i)
-	if prolog := string(k.begin.TaskProlog); prolog != "" {
-		env = k.prolog(prolog, t, env)
+	if k.begin.Receive == nil {
+		for _, prolog := range []string{k.order.TaskProlog, string(k.begin.TaskProlog)} {
+			if prolog != "" {
+				env = k.prolog(prolog, t, env)
+			}
+		}
 	}
 	path, err := find(argv[0], env)
 	if err != nil {
@@ -447,8 +451,10 @@ func (k *keeper) environ(t *task, i int) []string {
 // await waits for the end of a task, passes on what it has written last, and tells.
 func (k *keeper) await(t *task) {
 	state, err := t.proc.Wait()
-	if epilog := string(k.begin.TaskEpilog); epilog != "" {
-		k.epilog(epilog, t)
+	for _, epilog := range []string{string(k.begin.TaskEpilog), k.order.TaskEpilog} {
+		if epilog != "" {
+			k.epilog(epilog, t)
+		}
 	}
 	for _, drain := range t.drains {
 		drain()

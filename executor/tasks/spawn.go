@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -177,11 +178,17 @@ func (k *keeper) prolog(program string, t *task, env []string) []string {
 	return env
 }
 
-// epilog runs a program after a task.
+// epilog runs a program after a task. What it says of errors comes out as the task's does; what it prints nobody sees, as in Slurm.
 func (k *keeper) epilog(program string, t *task) {
 	cmd := exec.Command(program)
 	cmd.Env = t.env
-	if err := cmd.Run(); err != nil {
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	err := cmd.Run()
+	if said.Len() > 0 {
+		k.peer.Send(KindStderr, t.rank, said.Bytes())
+	}
+	if err != nil {
 		k.say("slurmstepd: error: task %d: the epilog %s: %v", t.rank, program, err)
 	}
 }

@@ -46,6 +46,7 @@ const (
 	Refusal_TOO_MANY_NODES  Refusal = 10
 	Refusal_TOO_MUCH_MEMORY Refusal = 11
 	Refusal_TOO_FEW_TASKS   Refusal = 12 // a layout that leaves nodes without a task
+	Refusal_BAD_PORT        Refusal = 13 // the launcher does not listen where the site wants it: text is SrunPortRange
 )
 
 // Enum value maps for Refusal.
@@ -64,6 +65,7 @@ var (
 		10: "TOO_MANY_NODES",
 		11: "TOO_MUCH_MEMORY",
 		12: "TOO_FEW_TASKS",
+		13: "BAD_PORT",
 	}
 	Refusal_value = map[string]int32{
 		"NOT_REFUSED":     0,
@@ -79,6 +81,7 @@ var (
 		"TOO_MANY_NODES":  10,
 		"TOO_MUCH_MEMORY": 11,
 		"TOO_FEW_TASKS":   12,
+		"BAD_PORT":        13,
 	}
 )
 
@@ -965,6 +968,7 @@ type Created struct {
 	Warning       string                 `protobuf:"bytes,4,opt,name=warning,proto3" json:"warning,omitempty"`
 	CompatOld     uint32                 `protobuf:"varint,5,opt,name=compat_old,json=compatOld,proto3" json:"compat_old,omitempty"` // 1: Slurm 22.05 is emulated
 	KillWaitS     uint32                 `protobuf:"varint,6,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
+	Site          *Site                  `protobuf:"bytes,7,opt,name=site,proto3" json:"site,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1043,6 +1047,84 @@ func (x *Created) GetKillWaitS() uint32 {
 	return 0
 }
 
+func (x *Created) GetSite() *Site {
+	if x != nil {
+		return x.Site
+	}
+	return nil
+}
+
+// Site is what the site's configuration says to launchers, where they have not been told otherwise.
+type Site struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WaitS         uint32                 `protobuf:"varint,1,opt,name=wait_s,json=waitS,proto3" json:"wait_s,omitempty"`               // WaitTime
+	KillOnBad     bool                   `protobuf:"varint,2,opt,name=kill_on_bad,json=killOnBad,proto3" json:"kill_on_bad,omitempty"` // KillOnBadExit
+	Prolog        string                 `protobuf:"bytes,3,opt,name=prolog,proto3" json:"prolog,omitempty"`                           // SrunProlog
+	Epilog        string                 `protobuf:"bytes,4,opt,name=epilog,proto3" json:"epilog,omitempty"`                           // SrunEpilog
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Site) Reset() {
+	file_executor_tasks_step_proto_init()
+	*x = Site{}
+	mi := &file_executor_tasks_step_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Site) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Site) ProtoMessage() {}
+
+func (x *Site) ProtoReflect() protoreflect.Message {
+	file_executor_tasks_step_proto_init()
+	mi := &file_executor_tasks_step_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Site.ProtoReflect.Descriptor instead.
+func (*Site) Descriptor() ([]byte, []int) {
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Site) GetWaitS() uint32 {
+	if x != nil {
+		return x.WaitS
+	}
+	return 0
+}
+
+func (x *Site) GetKillOnBad() bool {
+	if x != nil {
+		return x.KillOnBad
+	}
+	return false
+}
+
+func (x *Site) GetProlog() string {
+	if x != nil {
+		return x.Prolog
+	}
+	return ""
+}
+
+func (x *Site) GetEpilog() string {
+	if x != nil {
+		return x.Epilog
+	}
+	return ""
+}
+
 // Part is a node's part of a step.
 type Part struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1062,7 +1144,7 @@ type Part struct {
 func (x *Part) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Part{}
-	mi := &file_executor_tasks_step_proto_msgTypes[6]
+	mi := &file_executor_tasks_step_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1157,7 @@ func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[6]
+	mi := &file_executor_tasks_step_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1170,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{6}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Part) GetNode() string {
@@ -1171,7 +1253,7 @@ type Launch struct {
 func (x *Launch) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Launch{}
-	mi := &file_executor_tasks_step_proto_msgTypes[7]
+	mi := &file_executor_tasks_step_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1266,7 @@ func (*Launch) ProtoMessage() {}
 
 func (x *Launch) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[7]
+	mi := &file_executor_tasks_step_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1279,7 @@ func (x *Launch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{7}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Launch) GetJob() uint32 {
@@ -1268,7 +1350,7 @@ type Find struct {
 func (x *Find) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Find{}
-	mi := &file_executor_tasks_step_proto_msgTypes[8]
+	mi := &file_executor_tasks_step_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1363,7 @@ func (*Find) ProtoMessage() {}
 
 func (x *Find) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[8]
+	mi := &file_executor_tasks_step_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1376,7 @@ func (x *Find) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Find.ProtoReflect.Descriptor instead.
 func (*Find) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{8}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Find) GetJob() uint32 {
@@ -1324,7 +1406,7 @@ type Look struct {
 func (x *Look) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Look{}
-	mi := &file_executor_tasks_step_proto_msgTypes[9]
+	mi := &file_executor_tasks_step_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1419,7 @@ func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[9]
+	mi := &file_executor_tasks_step_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1432,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{9}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Look) GetJob() uint32 {
@@ -1388,7 +1470,7 @@ type Seen struct {
 func (x *Seen) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Seen{}
-	mi := &file_executor_tasks_step_proto_msgTypes[10]
+	mi := &file_executor_tasks_step_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1483,7 @@ func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[10]
+	mi := &file_executor_tasks_step_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1496,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{10}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Seen) GetStep() uint32 {
@@ -1469,7 +1551,7 @@ type TaskUse struct {
 func (x *TaskUse) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = TaskUse{}
-	mi := &file_executor_tasks_step_proto_msgTypes[11]
+	mi := &file_executor_tasks_step_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1564,7 @@ func (*TaskUse) ProtoMessage() {}
 
 func (x *TaskUse) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[11]
+	mi := &file_executor_tasks_step_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1577,7 @@ func (x *TaskUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskUse.ProtoReflect.Descriptor instead.
 func (*TaskUse) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{11}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskUse) GetRank() uint32 {
@@ -1559,7 +1641,7 @@ type Ended struct {
 func (x *Ended) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Ended{}
-	mi := &file_executor_tasks_step_proto_msgTypes[12]
+	mi := &file_executor_tasks_step_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1654,7 @@ func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[12]
+	mi := &file_executor_tasks_step_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1667,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{12}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Ended) GetJob() uint32 {
@@ -1621,7 +1703,7 @@ type Which struct {
 func (x *Which) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Which{}
-	mi := &file_executor_tasks_step_proto_msgTypes[13]
+	mi := &file_executor_tasks_step_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1716,7 @@ func (*Which) ProtoMessage() {}
 
 func (x *Which) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[13]
+	mi := &file_executor_tasks_step_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1729,7 @@ func (x *Which) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Which.ProtoReflect.Descriptor instead.
 func (*Which) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{13}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Which) GetJob() uint32 {
@@ -1683,7 +1765,7 @@ type End struct {
 func (x *End) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = End{}
-	mi := &file_executor_tasks_step_proto_msgTypes[14]
+	mi := &file_executor_tasks_step_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1778,7 @@ func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[14]
+	mi := &file_executor_tasks_step_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1791,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{14}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *End) GetJob() uint32 {
@@ -1750,7 +1832,7 @@ type Live struct {
 func (x *Live) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Live{}
-	mi := &file_executor_tasks_step_proto_msgTypes[15]
+	mi := &file_executor_tasks_step_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1845,7 @@ func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[15]
+	mi := &file_executor_tasks_step_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1858,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{15}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Live) GetStep() uint32 {
@@ -1837,7 +1919,7 @@ type Note struct {
 func (x *Note) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Note{}
-	mi := &file_executor_tasks_step_proto_msgTypes[16]
+	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1932,7 @@ func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[16]
+	mi := &file_executor_tasks_step_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1945,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{16}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Note) GetStep() uint32 {
@@ -1915,8 +1997,10 @@ type Order struct {
 	Node          uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"` // place among the step's nodes
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`  // of the node
 	Tasks         []uint32               `protobuf:"varint,4,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
-	Affinity      []*Affinity            `protobuf:"bytes,5,rep,name=affinity,proto3" json:"affinity,omitempty"` // of each task, in the same order; none: all the same
-	Environ       [][]byte               `protobuf:"bytes,6,rep,name=environ,proto3" json:"environ,omitempty"`   // NAME=value, the same for all tasks here
+	Affinity      []*Affinity            `protobuf:"bytes,5,rep,name=affinity,proto3" json:"affinity,omitempty"`                        // of each task, in the same order; none: all the same
+	Environ       [][]byte               `protobuf:"bytes,6,rep,name=environ,proto3" json:"environ,omitempty"`                          // NAME=value, the same for all tasks here
+	TaskProlog    string                 `protobuf:"bytes,20,opt,name=task_prolog,json=taskProlog,proto3" json:"task_prolog,omitempty"` // of the site, before that of the launcher
+	TaskEpilog    string                 `protobuf:"bytes,21,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"` // of the site, after that of the launcher
 	TaskEnviron   []*TaskEnviron         `protobuf:"bytes,7,rep,name=task_environ,json=taskEnviron,proto3" json:"task_environ,omitempty"`
 	Verbose       string                 `protobuf:"bytes,8,opt,name=verbose,proto3" json:"verbose,omitempty"`
 	KillWaitS     uint32                 `protobuf:"varint,9,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
@@ -1928,7 +2012,7 @@ type Order struct {
 func (x *Order) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Order{}
-	mi := &file_executor_tasks_step_proto_msgTypes[17]
+	mi := &file_executor_tasks_step_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2025,7 @@ func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[17]
+	mi := &file_executor_tasks_step_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2038,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Order) GetLauncher() *Launcher {
@@ -1999,6 +2083,20 @@ func (x *Order) GetEnviron() [][]byte {
 	return nil
 }
 
+func (x *Order) GetTaskProlog() string {
+	if x != nil {
+		return x.TaskProlog
+	}
+	return ""
+}
+
+func (x *Order) GetTaskEpilog() string {
+	if x != nil {
+		return x.TaskEpilog
+	}
+	return ""
+}
+
 func (x *Order) GetTaskEnviron() []*TaskEnviron {
 	if x != nil {
 		return x.TaskEnviron
@@ -2037,7 +2135,7 @@ type Affinity struct {
 func (x *Affinity) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Affinity{}
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2148,7 @@ func (*Affinity) ProtoMessage() {}
 
 func (x *Affinity) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
+	mi := &file_executor_tasks_step_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2161,7 @@ func (x *Affinity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Affinity.ProtoReflect.Descriptor instead.
 func (*Affinity) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Affinity) GetCpus() []uint64 {
@@ -2084,7 +2182,7 @@ type TaskEnviron struct {
 func (x *TaskEnviron) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = TaskEnviron{}
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
+	mi := &file_executor_tasks_step_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2195,7 @@ func (*TaskEnviron) ProtoMessage() {}
 
 func (x *TaskEnviron) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
+	mi := &file_executor_tasks_step_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2208,7 @@ func (x *TaskEnviron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEnviron.ProtoReflect.Descriptor instead.
 func (*TaskEnviron) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskEnviron) GetEnviron() [][]byte {
@@ -2153,7 +2251,7 @@ type Begin struct {
 func (x *Begin) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Begin{}
-	mi := &file_executor_tasks_step_proto_msgTypes[20]
+	mi := &file_executor_tasks_step_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2264,7 @@ func (*Begin) ProtoMessage() {}
 
 func (x *Begin) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[20]
+	mi := &file_executor_tasks_step_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2277,7 @@ func (x *Begin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Begin.ProtoReflect.Descriptor instead.
 func (*Begin) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{20}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Begin) GetPrograms() []*Program {
@@ -2307,7 +2405,7 @@ type Memory struct {
 func (x *Memory) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Memory{}
-	mi := &file_executor_tasks_step_proto_msgTypes[21]
+	mi := &file_executor_tasks_step_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2418,7 @@ func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[21]
+	mi := &file_executor_tasks_step_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2431,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{21}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Memory) GetKind() string {
@@ -2375,7 +2473,7 @@ type Receive struct {
 func (x *Receive) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Receive{}
-	mi := &file_executor_tasks_step_proto_msgTypes[22]
+	mi := &file_executor_tasks_step_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2486,7 @@ func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[22]
+	mi := &file_executor_tasks_step_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2499,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{22}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Receive) GetPath() []byte {
@@ -2471,7 +2569,7 @@ type Program struct {
 func (x *Program) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Program{}
-	mi := &file_executor_tasks_step_proto_msgTypes[23]
+	mi := &file_executor_tasks_step_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2582,7 @@ func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[23]
+	mi := &file_executor_tasks_step_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2595,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{23}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Program) GetArgv() [][]byte {
@@ -2528,7 +2626,7 @@ type Stream struct {
 func (x *Stream) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Stream{}
-	mi := &file_executor_tasks_step_proto_msgTypes[24]
+	mi := &file_executor_tasks_step_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2639,7 @@ func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[24]
+	mi := &file_executor_tasks_step_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2652,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{24}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Stream) GetWay() Way {
@@ -2601,7 +2699,7 @@ type Told struct {
 func (x *Told) Reset() {
 	file_executor_tasks_step_proto_init()
 	*x = Told{}
-	mi := &file_executor_tasks_step_proto_msgTypes[25]
+	mi := &file_executor_tasks_step_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2712,7 @@ func (*Told) ProtoMessage() {}
 
 func (x *Told) ProtoReflect() protoreflect.Message {
 	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[25]
+	mi := &file_executor_tasks_step_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2725,7 @@ func (x *Told) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Told.ProtoReflect.Descriptor instead.
 func (*Told) Descriptor() ([]byte, []int) {
-	return file_executor_tasks_step_proto_rawDescGZIP(), []int{25}
+	return file_executor_tasks_step_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Told) GetTasks() []uint32 {
@@ -2747,7 +2845,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\fR\x05token\x12\x12\n" +
 	"\x04host\x18\x04 \x01(\tR\x04host\x12\x12\n" +
 	"\x04boot\x18\x05 \x01(\tR\x04boot\x12\x10\n" +
-	"\x03pid\x18\x06 \x01(\rR\x03pid\"\xb1\x01\n" +
+	"\x03pid\x18\x06 \x01(\rR\x03pid\"\xd8\x01\n" +
 	"\aCreated\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12'\n" +
@@ -2755,7 +2853,13 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\awarning\x18\x04 \x01(\tR\awarning\x12\x1d\n" +
 	"\n" +
 	"compat_old\x18\x05 \x01(\rR\tcompatOld\x12\x1e\n" +
-	"\vkill_wait_s\x18\x06 \x01(\rR\tkillWaitS\"\x9e\x02\n" +
+	"\vkill_wait_s\x18\x06 \x01(\rR\tkillWaitS\x12%\n" +
+	"\x04site\x18\a \x01(\v2\x11.stint.tasks.SiteR\x04site\"m\n" +
+	"\x04Site\x12\x15\n" +
+	"\x06wait_s\x18\x01 \x01(\rR\x05waitS\x12\x1e\n" +
+	"\vkill_on_bad\x18\x02 \x01(\bR\tkillOnBad\x12\x16\n" +
+	"\x06prolog\x18\x03 \x01(\tR\x06prolog\x12\x16\n" +
+	"\x06epilog\x18\x04 \x01(\tR\x06epilog\"\x9e\x02\n" +
 	"\x04Part\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05tasks\x18\x02 \x03(\rR\x05tasks\x12\x12\n" +
@@ -2825,14 +2929,18 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12\x18\n" +
 	"\aoverlap\x18\x04 \x01(\bR\aoverlap\x121\n" +
 	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12*\n" +
-	"\x04fact\x18\x06 \x01(\v2\x16.stint.events.StepPartR\x04fact\"\xd0\x02\n" +
+	"\x04fact\x18\x06 \x01(\v2\x16.stint.events.StepPartR\x04fact\"\x92\x03\n" +
 	"\x05Order\x121\n" +
 	"\blauncher\x18\x01 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
 	"\x05tasks\x18\x04 \x03(\rR\x05tasks\x121\n" +
 	"\baffinity\x18\x05 \x03(\v2\x15.stint.tasks.AffinityR\baffinity\x12\x18\n" +
-	"\aenviron\x18\x06 \x03(\fR\aenviron\x12;\n" +
+	"\aenviron\x18\x06 \x03(\fR\aenviron\x12\x1f\n" +
+	"\vtask_prolog\x18\x14 \x01(\tR\n" +
+	"taskProlog\x12\x1f\n" +
+	"\vtask_epilog\x18\x15 \x01(\tR\n" +
+	"taskEpilog\x12;\n" +
 	"\ftask_environ\x18\a \x03(\v2\x18.stint.tasks.TaskEnvironR\vtaskEnviron\x12\x18\n" +
 	"\averbose\x18\b \x01(\tR\averbose\x12\x1e\n" +
 	"\vkill_wait_s\x18\t \x01(\rR\tkillWaitS\x12\x12\n" +
@@ -2891,7 +2999,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x04code\x18\x03 \x01(\rR\x04code\x12\x16\n" +
 	"\x06signal\x18\x04 \x01(\rR\x06signal\x12\x12\n" +
 	"\x04core\x18\x05 \x01(\bR\x04core\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text*\xd1\x01\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text*\xdf\x01\n" +
 	"\aRefusal\x12\x0f\n" +
 	"\vNOT_REFUSED\x10\x00\x12\b\n" +
 	"\x04BUSY\x10\x01\x12\f\n" +
@@ -2907,7 +3015,8 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x0eTOO_MANY_NODES\x10\n" +
 	"\x12\x13\n" +
 	"\x0fTOO_MUCH_MEMORY\x10\v\x12\x11\n" +
-	"\rTOO_FEW_TASKS\x10\f*9\n" +
+	"\rTOO_FEW_TASKS\x10\f\x12\f\n" +
+	"\bBAD_PORT\x10\r*9\n" +
 	"\x06Spread\x12\t\n" +
 	"\x05BLOCK\x10\x00\x12\n" +
 	"\n" +
@@ -2934,7 +3043,7 @@ func file_executor_tasks_step_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_tasks_step_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_executor_tasks_step_proto_goTypes = []any{
 	(Refusal)(0),             // 0: stint.tasks.Refusal
 	(Spread)(0),              // 1: stint.tasks.Spread
@@ -2945,76 +3054,78 @@ var file_executor_tasks_step_proto_goTypes = []any{
 	(*Want)(nil),             // 6: stint.tasks.Want
 	(*Launcher)(nil),         // 7: stint.tasks.Launcher
 	(*Created)(nil),          // 8: stint.tasks.Created
-	(*Part)(nil),             // 9: stint.tasks.Part
-	(*Launch)(nil),           // 10: stint.tasks.Launch
-	(*Find)(nil),             // 11: stint.tasks.Find
-	(*Look)(nil),             // 12: stint.tasks.Look
-	(*Seen)(nil),             // 13: stint.tasks.Seen
-	(*TaskUse)(nil),          // 14: stint.tasks.TaskUse
-	(*Ended)(nil),            // 15: stint.tasks.Ended
-	(*Which)(nil),            // 16: stint.tasks.Which
-	(*End)(nil),              // 17: stint.tasks.End
-	(*Live)(nil),             // 18: stint.tasks.Live
-	(*Note)(nil),             // 19: stint.tasks.Note
-	(*Order)(nil),            // 20: stint.tasks.Order
-	(*Affinity)(nil),         // 21: stint.tasks.Affinity
-	(*TaskEnviron)(nil),      // 22: stint.tasks.TaskEnviron
-	(*Begin)(nil),            // 23: stint.tasks.Begin
-	(*Memory)(nil),           // 24: stint.tasks.Memory
-	(*Receive)(nil),          // 25: stint.tasks.Receive
-	(*Program)(nil),          // 26: stint.tasks.Program
-	(*Stream)(nil),           // 27: stint.tasks.Stream
-	(*Told)(nil),             // 28: stint.tasks.Told
-	(*events.Gres)(nil),      // 29: stint.events.Gres
-	(*events.Rlimit)(nil),    // 30: stint.events.Rlimit
-	(*events.GresShare)(nil), // 31: stint.events.GresShare
-	(*events.StepPart)(nil),  // 32: stint.events.StepPart
+	(*Site)(nil),             // 9: stint.tasks.Site
+	(*Part)(nil),             // 10: stint.tasks.Part
+	(*Launch)(nil),           // 11: stint.tasks.Launch
+	(*Find)(nil),             // 12: stint.tasks.Find
+	(*Look)(nil),             // 13: stint.tasks.Look
+	(*Seen)(nil),             // 14: stint.tasks.Seen
+	(*TaskUse)(nil),          // 15: stint.tasks.TaskUse
+	(*Ended)(nil),            // 16: stint.tasks.Ended
+	(*Which)(nil),            // 17: stint.tasks.Which
+	(*End)(nil),              // 18: stint.tasks.End
+	(*Live)(nil),             // 19: stint.tasks.Live
+	(*Note)(nil),             // 20: stint.tasks.Note
+	(*Order)(nil),            // 21: stint.tasks.Order
+	(*Affinity)(nil),         // 22: stint.tasks.Affinity
+	(*TaskEnviron)(nil),      // 23: stint.tasks.TaskEnviron
+	(*Begin)(nil),            // 24: stint.tasks.Begin
+	(*Memory)(nil),           // 25: stint.tasks.Memory
+	(*Receive)(nil),          // 26: stint.tasks.Receive
+	(*Program)(nil),          // 27: stint.tasks.Program
+	(*Stream)(nil),           // 28: stint.tasks.Stream
+	(*Told)(nil),             // 29: stint.tasks.Told
+	(*events.Gres)(nil),      // 30: stint.events.Gres
+	(*events.Rlimit)(nil),    // 31: stint.events.Rlimit
+	(*events.GresShare)(nil), // 32: stint.events.GresShare
+	(*events.StepPart)(nil),  // 33: stint.events.StepPart
 }
 var file_executor_tasks_step_proto_depIdxs = []int32{
 	5,  // 0: stint.tasks.Question.create:type_name -> stint.tasks.Create
-	10, // 1: stint.tasks.Question.launch:type_name -> stint.tasks.Launch
-	15, // 2: stint.tasks.Question.ended:type_name -> stint.tasks.Ended
-	16, // 3: stint.tasks.Question.which:type_name -> stint.tasks.Which
-	17, // 4: stint.tasks.Question.end:type_name -> stint.tasks.End
-	11, // 5: stint.tasks.Question.find:type_name -> stint.tasks.Find
-	12, // 6: stint.tasks.Question.look:type_name -> stint.tasks.Look
+	11, // 1: stint.tasks.Question.launch:type_name -> stint.tasks.Launch
+	16, // 2: stint.tasks.Question.ended:type_name -> stint.tasks.Ended
+	17, // 3: stint.tasks.Question.which:type_name -> stint.tasks.Which
+	18, // 4: stint.tasks.Question.end:type_name -> stint.tasks.End
+	12, // 5: stint.tasks.Question.find:type_name -> stint.tasks.Find
+	13, // 6: stint.tasks.Question.look:type_name -> stint.tasks.Look
 	0,  // 7: stint.tasks.Reply.refusal:type_name -> stint.tasks.Refusal
 	8,  // 8: stint.tasks.Reply.created:type_name -> stint.tasks.Created
-	19, // 9: stint.tasks.Reply.living:type_name -> stint.tasks.Note
+	20, // 9: stint.tasks.Reply.living:type_name -> stint.tasks.Note
 	7,  // 10: stint.tasks.Reply.launcher:type_name -> stint.tasks.Launcher
-	13, // 11: stint.tasks.Reply.seen:type_name -> stint.tasks.Seen
+	14, // 11: stint.tasks.Reply.seen:type_name -> stint.tasks.Seen
 	6,  // 12: stint.tasks.Create.want:type_name -> stint.tasks.Want
 	7,  // 13: stint.tasks.Create.launcher:type_name -> stint.tasks.Launcher
-	29, // 14: stint.tasks.Want.gres:type_name -> stint.events.Gres
+	30, // 14: stint.tasks.Want.gres:type_name -> stint.events.Gres
 	1,  // 15: stint.tasks.Want.spread:type_name -> stint.tasks.Spread
-	30, // 16: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
-	9,  // 17: stint.tasks.Created.parts:type_name -> stint.tasks.Part
-	31, // 18: stint.tasks.Part.gres:type_name -> stint.events.GresShare
-	6,  // 19: stint.tasks.Launch.want:type_name -> stint.tasks.Want
-	7,  // 20: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
-	9,  // 21: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
-	14, // 22: stint.tasks.Seen.tasks:type_name -> stint.tasks.TaskUse
-	9,  // 23: stint.tasks.Live.parts:type_name -> stint.tasks.Part
-	7,  // 24: stint.tasks.Live.launcher:type_name -> stint.tasks.Launcher
-	9,  // 25: stint.tasks.Note.part:type_name -> stint.tasks.Part
-	7,  // 26: stint.tasks.Note.launcher:type_name -> stint.tasks.Launcher
-	32, // 27: stint.tasks.Note.fact:type_name -> stint.events.StepPart
-	7,  // 28: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
-	21, // 29: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
-	22, // 30: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
-	26, // 31: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
-	27, // 32: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
-	27, // 33: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
-	27, // 34: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
-	24, // 35: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
-	25, // 36: stint.tasks.Begin.receive:type_name -> stint.tasks.Receive
-	7,  // 37: stint.tasks.Receive.from:type_name -> stint.tasks.Launcher
-	2,  // 38: stint.tasks.Stream.way:type_name -> stint.tasks.Way
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	31, // 16: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
+	10, // 17: stint.tasks.Created.parts:type_name -> stint.tasks.Part
+	9,  // 18: stint.tasks.Created.site:type_name -> stint.tasks.Site
+	32, // 19: stint.tasks.Part.gres:type_name -> stint.events.GresShare
+	6,  // 20: stint.tasks.Launch.want:type_name -> stint.tasks.Want
+	7,  // 21: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
+	10, // 22: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
+	15, // 23: stint.tasks.Seen.tasks:type_name -> stint.tasks.TaskUse
+	10, // 24: stint.tasks.Live.parts:type_name -> stint.tasks.Part
+	7,  // 25: stint.tasks.Live.launcher:type_name -> stint.tasks.Launcher
+	10, // 26: stint.tasks.Note.part:type_name -> stint.tasks.Part
+	7,  // 27: stint.tasks.Note.launcher:type_name -> stint.tasks.Launcher
+	33, // 28: stint.tasks.Note.fact:type_name -> stint.events.StepPart
+	7,  // 29: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
+	22, // 30: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
+	23, // 31: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
+	27, // 32: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
+	28, // 33: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
+	28, // 34: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
+	28, // 35: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
+	25, // 36: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
+	26, // 37: stint.tasks.Begin.receive:type_name -> stint.tasks.Receive
+	7,  // 38: stint.tasks.Receive.from:type_name -> stint.tasks.Launcher
+	2,  // 39: stint.tasks.Stream.way:type_name -> stint.tasks.Way
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 var file_executor_tasks_step_proto_once sync.Once
@@ -3042,7 +3153,7 @@ func file_executor_tasks_step_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_tasks_step_proto_rawDesc), len(file_executor_tasks_step_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

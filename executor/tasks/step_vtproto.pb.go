@@ -280,6 +280,7 @@ func (m *Created) CloneVT() *Created {
 	r.Warning = m.Warning
 	r.CompatOld = m.CompatOld
 	r.KillWaitS = m.KillWaitS
+	r.Site = m.Site.CloneVT()
 	if rhs := m.Parts; rhs != nil {
 		tmpContainer := make([]*Part, len(rhs))
 		for k, v := range rhs {
@@ -295,6 +296,26 @@ func (m *Created) CloneVT() *Created {
 }
 
 func (m *Created) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *Site) CloneVT() *Site {
+	if m == nil {
+		return (*Site)(nil)
+	}
+	r := new(Site)
+	r.WaitS = m.WaitS
+	r.KillOnBad = m.KillOnBad
+	r.Prolog = m.Prolog
+	r.Epilog = m.Epilog
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *Site) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
@@ -607,6 +628,8 @@ func (m *Order) CloneVT() *Order {
 	r.Launcher = m.Launcher.CloneVT()
 	r.Node = m.Node
 	r.Name = m.Name
+	r.TaskProlog = m.TaskProlog
+	r.TaskEpilog = m.TaskEpilog
 	r.Verbose = m.Verbose
 	r.KillWaitS = m.KillWaitS
 	r.Step = m.Step
@@ -1442,11 +1465,42 @@ func (this *Created) EqualVT(that *Created) bool {
 	if this.KillWaitS != that.KillWaitS {
 		return false
 	}
+	if !this.Site.EqualVT(that.Site) {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
 func (this *Created) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*Created)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *Site) EqualVT(that *Site) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if this.WaitS != that.WaitS {
+		return false
+	}
+	if this.KillOnBad != that.KillOnBad {
+		return false
+	}
+	if this.Prolog != that.Prolog {
+		return false
+	}
+	if this.Epilog != that.Epilog {
+		return false
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *Site) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*Site)
 	if !ok {
 		return false
 	}
@@ -1967,6 +2021,12 @@ func (this *Order) EqualVT(that *Order) bool {
 		return false
 	}
 	if this.Step != that.Step {
+		return false
+	}
+	if this.TaskProlog != that.TaskProlog {
+		return false
+	}
+	if this.TaskEpilog != that.TaskEpilog {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3098,6 +3158,16 @@ func (m *Created) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Site != nil {
+		size, err := m.Site.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x3a
+	}
 	if m.KillWaitS != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.KillWaitS))
 		i--
@@ -3134,6 +3204,68 @@ func (m *Created) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if m.Run != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Run))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *Site) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *Site) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Site) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Epilog) > 0 {
+		i -= len(m.Epilog)
+		copy(dAtA[i:], m.Epilog)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Epilog)))
+		i--
+		dAtA[i] = 0x22
+	}
+	if len(m.Prolog) > 0 {
+		i -= len(m.Prolog)
+		copy(dAtA[i:], m.Prolog)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Prolog)))
+		i--
+		dAtA[i] = 0x1a
+	}
+	if m.KillOnBad {
+		i--
+		if m.KillOnBad {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.WaitS != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.WaitS))
 		i--
 		dAtA[i] = 0x8
 	}
@@ -3987,6 +4119,24 @@ func (m *Order) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.TaskEpilog) > 0 {
+		i -= len(m.TaskEpilog)
+		copy(dAtA[i:], m.TaskEpilog)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.TaskEpilog)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xaa
+	}
+	if len(m.TaskProlog) > 0 {
+		i -= len(m.TaskProlog)
+		copy(dAtA[i:], m.TaskProlog)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.TaskProlog)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa2
 	}
 	if len(m.Step) > 0 {
 		i -= len(m.Step)
@@ -5116,6 +5266,34 @@ func (m *Created) SizeVT() (n int) {
 	if m.KillWaitS != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.KillWaitS))
 	}
+	if m.Site != nil {
+		l = m.Site.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *Site) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.WaitS != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.WaitS))
+	}
+	if m.KillOnBad {
+		n += 2
+	}
+	l = len(m.Prolog)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Epilog)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5504,6 +5682,14 @@ func (m *Order) SizeVT() (n int) {
 	l = len(m.Step)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.TaskProlog)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.TaskEpilog)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7821,6 +8007,196 @@ func (m *Created) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 7:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Site", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if m.Site == nil {
+				m.Site = &Site{}
+			}
+			if err := m.Site.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *Site) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: Site: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: Site: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field WaitS", wireType)
+			}
+			m.WaitS = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.WaitS |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field KillOnBad", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.KillOnBad = bool(v != 0)
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Prolog", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Prolog = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Epilog", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Epilog = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -10330,6 +10706,70 @@ func (m *Order) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Step = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 20:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TaskProlog", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.TaskProlog = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 21:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TaskEpilog", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.TaskEpilog = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

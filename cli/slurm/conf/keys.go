@@ -36,7 +36,8 @@ var keyTable = []keyGroup{
 		JobFileAppend JobRequeue KillWait MaxArraySize MaxBatchRequeue MaxJobCount MaxMemPerCPU MaxMemPerNode MinJobAge NodeName NodeSet OverTimeLimit
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
-		AccountingStorageEnforce AccountingStorageTRES RequeueExit RequeueExitHold TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
+		AccountingStorageEnforce AccountingStorageTRES RequeueExit RequeueExitHold
+		WaitTime KillOnBadExit SrunPortRange MaxTasksPerNode MaxStepCount SrunProlog SrunEpilog TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -68,9 +69,13 @@ var keyTable = []keyGroup{
 		PrioritySiteFactorParameters PrioritySiteFactorPlugin FairShareDampeningFactor`},
 	{Harmless, "no job is preempted yet", "PreemptType PreemptMode PreemptExemptTime PreemptParameters SchedulerTimeSlice"},
 	{Harmless, "licences are those of the cluster alone", "LicenseParameters"},
-	{Harmless, "srun and salloc do not look at it yet", `MpiDefault MpiParams SrunPortRange WaitTime KillOnBadExit LaunchParameters
-		LaunchType InactiveLimit SallocDefaultCommand InteractiveStepOptions BcastParameters BcastExclude SbcastParameters MaxTasksPerNode MaxStepCount
-		PropagatePrioProcess VSizeFactor`},
+	{Harmless, "srun starts programs without PMI, as with none; start those that need it with mpirun in the allocation", "MpiDefault MpiParams"},
+	{Harmless, "srun launches steps itself", "LaunchType"},
+	{Harmless, "salloc and srun are not asked whether they still live; an allocation lasts until they end or its time limit", "InactiveLimit"},
+	{Harmless, "salloc runs the user's shell where it is called", "SallocDefaultCommand InteractiveStepOptions LaunchParameters"},
+	{Harmless, "srun --bcast is refused, and sbcast sends as it does without options", "BcastParameters BcastExclude SbcastParameters"},
+	{Harmless, "jobs run at the node's own priority (nice 0); one in the script changes it", "PropagatePrioProcess"},
+	{Harmless, "virtual memory is not limited; real memory is", "VSizeFactor"},
 	{Harmless, "steps that can not be killed are reported when it happens", "UnkillableStepTimeout UnkillableStepProgram"},
 	{Harmless, "power saving is not built: nodes stay up", `SuspendTime SuspendTimeout SuspendRate ResumeRate ResumeTimeout SuspendExcNodes
 		SuspendExcParts SuspendExcStates PowerParameters PowerPlugin PowerAction`},
@@ -90,7 +95,7 @@ var keyTable = []keyGroup{
 		JobCompUser PrologFlags`},
 
 	{Refused, "the scripts of a site around jobs are not run yet; jobs would start without what they prepare", `Prolog Epilog PrologSlurmctld
-		EpilogSlurmctld TaskProlog TaskEpilog SrunProlog SrunEpilog ResvProlog ResvEpilog PrEpPlugins`},
+		EpilogSlurmctld TaskProlog TaskEpilog ResvProlog ResvEpilog PrEpPlugins`},
 	{Refused, "Slurm plugins can not be loaded; what they decide about jobs would not happen", `JobSubmitPlugins CliFilterPlugins PlugStackConfig
 		NodeFeaturesPlugins BurstBufferType JobContainerType NamespaceType`},
 	{Refused, "no program of the site is called for this yet", `HealthCheckProgram RebootProgram ResumeProgram ResumeFailProgram SuspendProgram
@@ -161,6 +166,10 @@ func classify(k key, value string) (Class, string) {
 					return Harmless, "accounts, users and QoS are enforced as it says; the ledger keeps jobs and steps all the same"
 				}
 			}
+		}
+	case Harmless:
+		if k.name == "MpiDefault" && (v == "none" || v == "") || k.name == "PropagatePrioProcess" && v == "0" {
+			return Honoured, ""
 		}
 	case Mapped:
 		switch {
