@@ -52,6 +52,9 @@ func Main(args []string) int {
 	if len(args) == 2 && args[1] == tasks.Command {
 		return tasks.Main()
 	}
+	if tasks.IsBatch(args) {
+		return tasks.BatchMain(args)
+	}
 	if name := filepath.Base(args[0]); commands.Has(name) {
 		return commands.Run(name, args[1:], commands.Process())
 	}

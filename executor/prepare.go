@@ -17,6 +17,7 @@ import (
 	"stint/executor/cgroup"
 	"stint/executor/gpu"
 	"stint/executor/supervisor"
+	"stint/executor/tasks"
 	"stint/projections"
 )
 
@@ -118,6 +119,13 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 		Script: script, Argv: spec.GetArgs(), Cwd: []byte(spec.GetWorkDir()),
 		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: spec.GetUmask(), PidVariable: "SLURM_TASK_PID",
 		Cage: cage, KillWaitMs: int64(config.GetKillWaitS()) * 1000, TimeLimitMs: e.limitMs(job, config), Watching: watching(job, share, config),
+	}
+	if before, after := program(config.Setting("TaskProlog")), program(config.Setting("TaskEpilog")); before != "" || after != "" {
+		self, err := keeperProgram()
+		if err != nil {
+			return nil, err
+		}
+		l.Through = [][]byte{[]byte(self), []byte(tasks.BatchCommand), []byte(before), []byte(after)}
 	}
 	for _, v := range env {
 		l.Env = append(l.Env, []byte(v))

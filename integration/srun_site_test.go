@@ -14,6 +14,9 @@ func TestSrunOfASite(t *testing.T) {
 	os.Chmod(filepath.Dir(dir), 0o755)
 	os.Chmod(dir, 0o755)
 	for name, text := range map[string]string{
+		"pro":  "echo export COLOUR=$COLOUR-blue\necho unset GONE\necho print hello $SLURM_PROCID\necho noise",
+		"epi":  "echo nobody sees this\necho after $SLURM_PROCID >&2",
+		"pro2": "echo export COLOUR=$COLOUR-red",
 		"spro": "echo before $SLURM_STEP_ID $SLURM_SCRIPT_CONTEXT $*",
 		"sepi": "echo behind $SLURM_STEP_ID $SLURM_SCRIPT_CONTEXT $*",
 	} {
@@ -75,4 +78,25 @@ func TestSrunOfASite(t *testing.T) {
 		{[]string{"--prolog=" + dir + "/sepi", "echo", "x"}, 0, "behind 0 epilog_srun echo x|behind 0 prolog_srun echo x|x", nil},
 		{[]string{"--epilog=none", "--prolog=/nosuch", "echo", "x"}, 0, "x", []string{"/nosuch"}},
 	})
+	write(fmt.Sprintf("TaskProlog=%s/pro", dir))
+	c.do("scontrol", "reconfigure")
+	c.env = append(c.env, "COLOUR=dark", "GONE=1")
+	play([]call{
+		{[]string{"sh", "-c", "echo $COLOUR,$GONE"}, 0, "dark-blue,|hello 0", nil},
+		{[]string{"--task-prolog=" + dir + "/pro2", "sh", "-c", "echo $COLOUR,$GONE"}, 0, "dark-blue-red,|hello 0", nil},
+	})
+	batch := func(script, state, want string) {
+		t.Helper()
+		id := c.submit("-o", "out-%j", "--wrap", script)
+		c.await(id, state)
+		if got, _ := os.ReadFile(filepath.Join(c.work, "out-"+id)); string(got) != want {
+			t.Errorf("%s prints %q, want %q", script, got, want)
+		}
+	}
+	batch("echo $COLOUR,$GONE; test $SLURM_TASK_PID = $$ && echo same; exit 3", "FAILED", "hello 0\ndark-blue,\nsame\n")
+	write(fmt.Sprintf("TaskProlog=%s/pro\nTaskEpilog=%s/epi", dir, dir))
+	c.do("scontrol", "reconfigure")
+	play([]call{{[]string{"sh", "-c", "echo $COLOUR,$GONE; exit 4"}, 4, "dark-blue,|hello 0", []string{"after 0\n"}}})
+	batch("echo $COLOUR,$GONE; exit 3", "FAILED", "hello 0\ndark-blue,\nafter 0\n")
+	batch("kill -USR1 $$", "FAILED", "hello 0\nafter 0\n")
 }

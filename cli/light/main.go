@@ -17,6 +17,9 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == tasks.Command {
 		os.Exit(tasks.Main())
 	}
+	if tasks.IsBatch(os.Args) {
+		os.Exit(tasks.BatchMain(os.Args))
+	}
 	debug.SetGCPercent(400) // it ends soon: time is worth more than memory
 	name, args := filepath.Base(os.Args[0]), os.Args[1:]
 	if !commands.Has(name) && len(args) > 0 {

@@ -71,7 +71,11 @@ func (s *supervisor) bring(l *Launch, spool string, cage Confinement, record fun
 		if program, err = writeScript(spool, l.Script, who); err != nil {
 			return nil, unfit(Failure_SPOOL, "spool", err)
 		}
+		for _, a := range l.Through {
+			argv = append(argv, string(a))
+		}
 		argv = append(argv, program)
+		program = argv[0]
 	} else {
 		program = string(l.Argv[0])
 	}

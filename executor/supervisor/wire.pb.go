@@ -715,6 +715,7 @@ type Launch struct {
 	Watching      *Watching              `protobuf:"bytes,22,opt,name=watching,proto3" json:"watching,omitempty"`
 	Note          []byte                 `protobuf:"bytes,23,opt,name=note,proto3" json:"note,omitempty"`                      // kept, and told with its start and its end
 	Keeper        bool                   `protobuf:"varint,24,opt,name=keeper,proto3" json:"keeper,omitempty"`                 // its main process keeps tasks, its children, and is none itself; its end need not outlive the machine
+	Through       [][]byte               `protobuf:"bytes,26,rep,name=through,proto3" json:"through,omitempty"`                // with a script: a program and its arguments that are executed with the script and its arguments behind them
 	JobCage       *Cage                  `protobuf:"bytes,25,opt,name=job_cage,json=jobCage,proto3" json:"job_cage,omitempty"` // what all of the job has here, where the step has a part of it; absent: the same as cage
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -918,6 +919,13 @@ func (x *Launch) GetKeeper() bool {
 		return x.Keeper
 	}
 	return false
+}
+
+func (x *Launch) GetThrough() [][]byte {
+	if x != nil {
+		return x.Through
+	}
+	return nil
 }
 
 func (x *Launch) GetJobCage() *Cage {
@@ -3564,7 +3572,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x04Warn\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
 	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +
-	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xd6\x06\n" +
+	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xf0\x06\n" +
 	"\x06Launch\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -3591,7 +3599,8 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\fpid_variable\x18\x15 \x01(\tR\vpidVariable\x126\n" +
 	"\bwatching\x18\x16 \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
 	"\x04note\x18\x17 \x01(\fR\x04note\x12\x16\n" +
-	"\x06keeper\x18\x18 \x01(\bR\x06keeper\x121\n" +
+	"\x06keeper\x18\x18 \x01(\bR\x06keeper\x12\x18\n" +
+	"\athrough\x18\x1a \x03(\fR\athrough\x121\n" +
 	"\bjob_cage\x18\x19 \x01(\v2\x16.stint.supervisor.CageR\ajobCageB\x10\n" +
 	"\x0e_oom_score_adj\"H\n" +
 	"\bWatching\x12\x19\n" +

@@ -209,6 +209,15 @@ func (m *Launch) CloneVT() *Launch {
 		copy(tmpBytes, rhs)
 		r.Note = tmpBytes
 	}
+	if rhs := m.Through; rhs != nil {
+		tmpContainer := make([][]byte, len(rhs))
+		for k, v := range rhs {
+			tmpBytes := make([]byte, len(v))
+			copy(tmpBytes, v)
+			tmpContainer[k] = tmpBytes
+		}
+		r.Through = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1426,6 +1435,15 @@ func (this *Launch) EqualVT(that *Launch) bool {
 	}
 	if !this.JobCage.EqualVT(that.JobCage) {
 		return false
+	}
+	if len(this.Through) != len(that.Through) {
+		return false
+	}
+	for i, vx := range this.Through {
+		vy := that.Through[i]
+		if string(vx) != string(vy) {
+			return false
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -3407,6 +3425,17 @@ func (m *Launch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Through) > 0 {
+		for iNdEx := len(m.Through) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Through[iNdEx])
+			copy(dAtA[i:], m.Through[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Through[iNdEx])))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0xd2
+		}
 	}
 	if m.JobCage != nil {
 		size, err := m.JobCage.MarshalToSizedBufferVT(dAtA[:i])
@@ -6264,6 +6293,12 @@ func (m *Launch) SizeVT() (n int) {
 		l = m.JobCage.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if len(m.Through) > 0 {
+		for _, b := range m.Through {
+			l = len(b)
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -8905,6 +8940,38 @@ func (m *Launch) UnmarshalVT(dAtA []byte) error {
 			if err := m.JobCage.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 26:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Through", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Through = append(m.Through, make([]byte, postIndex-iNdEx))
+			copy(m.Through[len(m.Through)-1], dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

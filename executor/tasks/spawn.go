@@ -155,14 +155,18 @@ func (k *keeper) prolog(program string, t *task, env []string) []string {
 	if err != nil {
 		k.say("slurmstepd: error: task %d: the prolog %s: %v", t.rank, program, err)
 	}
-	for line := range strings.Lines(string(out)) {
+	return changed(env, string(out), func(text string) { k.peer.Send(KindStdout, t.rank, []byte(text+"\n")) })
+}
+
+// changed is an environment after what a prolog has printed; what is to be printed for the task is passed on.
+func changed(env []string, out string, print func(string)) []string {
+	for line := range strings.Lines(out) {
 		word, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		name, _, _ := strings.Cut(rest, "=")
 		keep := env[:0:0]
 		switch word {
 		case "print":
-			k.peer.Send(KindStdout, t.rank, []byte(rest+"\n"))
-			continue
+			print(rest)
 		case "export", "unset":
 			for _, nv := range env {
 				if !strings.HasPrefix(nv, name+"=") {

@@ -229,6 +229,8 @@ var setters = map[string]func(*builder, string) error{
 	"SrunPortRange":         portRange,
 	"SrunProlog":            programPath,
 	"SrunEpilog":            programPath,
+	"TaskProlog":            programPath,
+	"TaskEpilog":            programPath,
 	"RequeueExit":           exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExit }),
 	"RequeueExitHold":       exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExitHold }),
 	"MaxArraySize":          number(func(c *events.Config) *uint32 { return &c.MaxArraySize }, 0, 4000001),

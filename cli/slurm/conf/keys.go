@@ -37,7 +37,7 @@ var keyTable = []keyGroup{
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
 		AccountingStorageEnforce AccountingStorageTRES RequeueExit RequeueExitHold
-		WaitTime KillOnBadExit SrunPortRange MaxTasksPerNode MaxStepCount SrunProlog SrunEpilog TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
+		WaitTime KillOnBadExit SrunPortRange MaxTasksPerNode MaxStepCount SrunProlog SrunEpilog TaskProlog TaskEpilog TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -95,7 +95,7 @@ var keyTable = []keyGroup{
 		JobCompUser PrologFlags`},
 
 	{Refused, "the scripts of a site around jobs are not run yet; jobs would start without what they prepare", `Prolog Epilog PrologSlurmctld
-		EpilogSlurmctld TaskProlog TaskEpilog ResvProlog ResvEpilog PrEpPlugins`},
+		EpilogSlurmctld ResvProlog ResvEpilog PrEpPlugins`},
 	{Refused, "Slurm plugins can not be loaded; what they decide about jobs would not happen", `JobSubmitPlugins CliFilterPlugins PlugStackConfig
 		NodeFeaturesPlugins BurstBufferType JobContainerType NamespaceType`},
 	{Refused, "no program of the site is called for this yet", `HealthCheckProgram RebootProgram ResumeProgram ResumeFailProgram SuspendProgram
