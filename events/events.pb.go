@@ -11269,7 +11269,8 @@ type NodeDef struct {
 	HostNames      string                 `protobuf:"bytes,17,opt,name=host_names,json=hostNames,proto3" json:"host_names,omitempty"`
 	CoreSpec       uint32                 `protobuf:"varint,18,opt,name=core_spec,json=coreSpec,proto3" json:"core_spec,omitempty"`
 	MemSpecMib     uint64                 `protobuf:"varint,19,opt,name=mem_spec_mib,json=memSpecMib,proto3" json:"mem_spec_mib,omitempty"`
-	Ports          []uint32               `protobuf:"varint,20,rep,packed,name=ports,proto3" json:"ports,omitempty"` // one for each name where the file gives each its own; then port is not set
+	Ports          []uint32               `protobuf:"varint,20,rep,packed,name=ports,proto3" json:"ports,omitempty"`                            // one for each name where the file gives each its own; then port is not set
+	AsConfigured   bool                   `protobuf:"varint,21,opt,name=as_configured,json=asConfigured,proto3" json:"as_configured,omitempty"` // it is taken for what is configured, whatever it has (SlurmdParameters=config_overrides)
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -11444,6 +11445,13 @@ func (x *NodeDef) GetPorts() []uint32 {
 		return x.Ports
 	}
 	return nil
+}
+
+func (x *NodeDef) GetAsConfigured() bool {
+	if x != nil {
+		return x.AsConfigured
+	}
+	return false
 }
 
 type GresDef struct {
@@ -12874,7 +12882,7 @@ const file_events_events_proto_rawDesc = "" +
 	"\x10allowed_swap_pct\x18\x06 \x01(\x01R\x0eallowedSwapPct\x12\x14\n" +
 	"\x05given\x18\a \x01(\bR\x05given\x12\x1e\n" +
 	"\vmin_ram_mib\x18\b \x01(\x04R\tminRamMib\x12\x1e\n" +
-	"\vmax_ram_pct\x18\t \x01(\x01R\tmaxRamPct\"\xc7\x04\n" +
+	"\vmax_ram_pct\x18\t \x01(\x01R\tmaxRamPct\"\xec\x04\n" +
 	"\aNodeDef\x12\x14\n" +
 	"\x05names\x18\x01 \x01(\tR\x05names\x12\x16\n" +
 	"\x06boards\x18\x02 \x01(\rR\x06boards\x12\x18\n" +
@@ -12900,7 +12908,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\tcore_spec\x18\x12 \x01(\rR\bcoreSpec\x12 \n" +
 	"\fmem_spec_mib\x18\x13 \x01(\x04R\n" +
 	"memSpecMib\x12\x14\n" +
-	"\x05ports\x18\x14 \x03(\rR\x05ports\"\x92\x01\n" +
+	"\x05ports\x18\x14 \x03(\rR\x05ports\x12#\n" +
+	"\ras_configured\x18\x15 \x01(\bR\fasConfigured\"\x92\x01\n" +
 	"\aGresDef\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +

@@ -3186,6 +3186,7 @@ func (m *NodeDef) CloneVT() *NodeDef {
 	r.HostNames = m.HostNames
 	r.CoreSpec = m.CoreSpec
 	r.MemSpecMib = m.MemSpecMib
+	r.AsConfigured = m.AsConfigured
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*GresDef, len(rhs))
 		for k, v := range rhs {
@@ -8584,6 +8585,9 @@ func (this *NodeDef) EqualVT(that *NodeDef) bool {
 		if vx != vy {
 			return false
 		}
+	}
+	if this.AsConfigured != that.AsConfigured {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -17941,6 +17945,18 @@ func (m *NodeDef) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AsConfigured {
+		i--
+		if m.AsConfigured {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xa8
+	}
 	if len(m.Ports) > 0 {
 		var pksize2 int
 		for _, num := range m.Ports {
@@ -22418,6 +22434,9 @@ func (m *NodeDef) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 2 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if m.AsConfigured {
+		n += 3
 	}
 	n += len(m.unknownFields)
 	return n
@@ -46984,6 +47003,26 @@ func (m *NodeDef) UnmarshalVT(dAtA []byte) error {
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Ports", wireType)
 			}
+		case 21:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AsConfigured", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.AsConfigured = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

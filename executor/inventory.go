@@ -57,7 +57,7 @@ func takeStock(node *events.NodeDef, virtual bool, stateDir, helper string) (*ha
 		h.inventory.Unenforced = append(h.inventory.Unenforced, g.String())
 	}
 	if !h.pinned(node) {
-		h.inventory.Unenforced = append(h.inventory.Unenforced, fmt.Sprintf("cores are not enforced: the node is virtual, and has %d CPUs on a machine with %d", node.GetCpus(), m.CPUs()))
+		h.inventory.Unenforced = append(h.inventory.Unenforced, fmt.Sprintf("cores are not enforced: the node is %s, and has %d CPUs on a machine with %d", kindOf(h.virtual), node.GetCpus(), m.CPUs()))
 	}
 	for _, n := range h.notes {
 		h.inventory.Unenforced = append(h.inventory.Unenforced, n)
@@ -75,6 +75,13 @@ func takeStock(node *events.NodeDef, virtual bool, stateDir, helper string) (*ha
 		h.inventory.Devices = append(h.inventory.Devices, d)
 	}
 	return h, nil
+}
+
+func kindOf(virtual bool) string {
+	if virtual {
+		return "virtual"
+	}
+	return "taken as configured (config_overrides)"
 }
 
 // findGPUs finds the GPUs that the configuration counts on: simulated ones on a virtual node, else those whose files it
@@ -158,9 +165,10 @@ func (h *hardware) granted(share *events.NodeShare) ([]gpu.GPU, error) {
 	return out, nil
 }
 
-// pinned says whether jobs are held to their CPUs: a virtual node with more CPUs than its machine cannot do so.
+// pinned says whether jobs are held to their CPUs: a virtual node with more CPUs than its machine cannot do so, nor one that is
+// taken for what is configured.
 func (h *hardware) pinned(node *events.NodeDef) bool {
-	return !h.virtual || int(node.GetCpus()) <= h.machine.CPUs()
+	return !h.virtual && !node.GetAsConfigured() || int(node.GetCpus()) <= h.machine.CPUs()
 }
 
 // kernelCPUs turns CPUs as the log numbers them into the kernel's numbers.

@@ -132,7 +132,7 @@ func (c *Cluster) back(n *Node) {
 // shortOf says in words what a node registered less of than is configured.
 func shortOf(n *Node) string {
 	def, inv := n.Def, n.Inventory
-	if def.GetVirtual() || inv == nil {
+	if def.GetVirtual() || def.GetAsConfigured() || inv == nil {
 		return ""
 	}
 	switch {

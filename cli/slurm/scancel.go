@@ -124,7 +124,7 @@ func ReadScancel(in Input) (*Scancel, error) {
 			return nil, refusal("Invalid job id %s: a comma has no id beside it", clip(w))
 		}
 		for _, id := range SplitIDs(w) {
-			t, err := ParseTarget(id)
+			t, err := ParseTarget(signed(id))
 			switch {
 			case err != nil:
 				return nil, err
@@ -141,4 +141,13 @@ func ReadScancel(in Input) (*Scancel, error) {
 		return nil, refusal("No job identification provided: name jobs, or say which with --user, --me, --name, --state and the like")
 	}
 	return s, nil
+}
+
+// signed leaves out what may stand before a job id: blanks and a plus, as before any number.
+func signed(id string) string {
+	rest := strings.TrimPrefix(strings.TrimLeft(id, " \t"), "+")
+	if rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		return rest
+	}
+	return id
 }

@@ -104,6 +104,7 @@ func Defaults() *events.Config {
 // builder makes a Result of lines.
 type builder struct {
 	Result
+	overrides  bool              // SlurmdParameters=config_overrides
 	seen       map[string]string // key to where it was set
 	nodes      []*node
 	nodeOf     map[string]*node
@@ -175,6 +176,9 @@ func (b *builder) setting(p pair, l line) error {
 		b.Notes = append(b.Notes, Note{k.name, value, l.where(), class, text})
 	}
 	b.Config.Settings = append(b.Config.Settings, &events.Setting{Key: k.name, Value: value})
+	if k.name == "SlurmdParameters" {
+		b.overrides = slices.Contains(list(strings.ToLower(p.value)), "config_overrides")
+	}
 	if set, ok := setters[k.name]; ok {
 		if err := set(b, p.value); err != nil {
 			return fmt.Errorf("%s: %w", k.name, err)

@@ -136,6 +136,11 @@ func TestLines(t *testing.T) {
 		{"crontabs", "ScronParameters=Enable,explicit_scancel\n", `"crontabs":true,"cron_cancel_explicit":true`},
 		{"private data that is nothing here", "PrivateData=cloud,none\n", "warning: /etc/slurm.conf:1: PrivateData=cloud has no effect: there are no nodes that power down"},
 		{"DOS line ends", "ClusterName=dos\r\nKillWait=9\r\n", `"kill_wait_s":9`},
+		{"as configured", "NodeName=n1 CPUs=4\nSlurmdParameters=config_overrides\n", `"as_configured":true`},
+		{"CPUs for the system", "NodeName=DEFAULT CpuSpecList=6-7\nNodeName=n1 CPUs=8\n", `"core_spec":2`},
+		{"any thread of a core is the core", "NodeName=n1 Sockets=2 CoresPerSocket=2 ThreadsPerCore=2 CpuSpecList=7\n", `"core_spec":1`},
+		{"cores as the nodes have it", "AllowSpecResourcesUsage=No\n", "harmless: /etc/slurm.conf:1: AllowSpecResourcesUsage=No"},
+		{"cores as jobs like", "AllowSpecResourcesUsage=yes\n", "refused: /etc/slurm.conf:1: AllowSpecResourcesUsage=yes"},
 		{"oversubscribe", twoNodes + "PartitionName=f Nodes=ALL OverSubscribe=FORCE:2 State=DRAIN MaxNodes=UNLIMITED\n", `"state":2,"oversubscribe":"FORCE:2"`},
 	} {
 		r, err := Load("/etc/slurm.conf", fromMap(map[string]string{"/etc/slurm.conf": c.text, "/etc/nodes-c.conf": "NodeName=inc1\n"}))
@@ -170,6 +175,8 @@ func TestErrors(t *testing.T) {
 		{twoNodes + "PartitionName=q Nodes=ALL MaxTime=10m\n", "PartitionName=q: MaxTime:"},
 		{"ScronParameters=enabled\n", `ScronParameters: "enabled" is not one of enable, explicit_scancel; did you mean enable?`},
 		{"PrivateData=job\n", `PrivateData: "job" is not one of accounts, events, jobs, nodes, partitions, reservations, usage, users; did you mean jobs?`},
+		{"NodeName=n1 CPUs=8 CpuSpecList=0,1\n", "CpuSpecList=6-7 keeps as many"},
+		{"NodeName=n1 CPUs=8 CpuSpecList=8\n", "CpuSpecList"},
 		{"DownNodes=x\n", "there is no node x"},
 	} {
 		_, err := Load("/etc/slurm.conf", fromMap(map[string]string{"/etc/slurm.conf": c.text, "/etc/self.conf": "Include self.conf\n"}))

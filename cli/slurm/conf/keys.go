@@ -89,7 +89,7 @@ var keyTable = []keyGroup{
 	{Harmless, "there is no federation, reservation or multi-category security yet", `FederationParameters ResvOverRun MCSParameters
 		MCSPlugin DependencyParameters`},
 	{Harmless, "Slurm itself has dropped it", `FastSchedule CoreSpecPlugin JobCredentialPrivateKey JobCredentialPublicCertificate SlurmctldPlugstack`},
-	{Harmless, "no core is set aside for the system", "AllowSpecResourcesUsage"},
+	{Harmless, "cores are set aside for the system as the nodes have it", "AllowSpecResourcesUsage"},
 	{Harmless, "it parameterises what is refused or absent here", `PrEpParameters CliFilterParameters BurstBufferParameters EpilogTimeout PrologTimeout
 		PrologEpilogTimeout HealthCheckInterval HealthCheckNodeState HealthCheckTimeout JobCompHost JobCompLoc JobCompParams JobCompPass JobCompPassScript JobCompPort
 		JobCompUser PrologFlags`},
@@ -146,6 +146,12 @@ func secret(name string) bool {
 // classify looks at values that make a key harmless, or its default.
 func classify(k key, value string) (Class, string) {
 	v := strings.ToLower(value)
+	switch {
+	case k.name == "SlurmdParameters" && v == "config_overrides":
+		return Honoured, ""
+	case k.name == "AllowSpecResourcesUsage" && v != "no" && v != "0" && v != "":
+		return Refused, "a job can not leave more or fewer cores to the system than its nodes do"
+	}
 	switch k.class {
 	case Refused:
 		switch {

@@ -6,6 +6,7 @@ import (
 
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/events/idset"
 	"stint/events/tres"
 )
 
@@ -63,6 +64,7 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 	def := &events.NodeDef{}
 	n := &node{names: names, def: def, at: r.at}
 	var socketsPerBoard uint32
+	kept := "" // CpuSpecList
 	count := func(v string, to *uint32) error {
 		x, err := whole(v, 1, 1<<20)
 		*to = uint32(x)
@@ -112,6 +114,8 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 			def.TmpDiskMib, err = mebibytes(p.value)
 		case "memspeclimit":
 			def.MemSpecMib, err = mebibytes(p.value)
+		case "cpuspeclist":
+			kept = p.value
 		case "corespeccount":
 			var x uint64
 			x, err = whole(p.value, 0, 1<<16)
@@ -133,7 +137,7 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 			def.State, err = nodeState(p.value)
 		case "reason":
 			def.Reason = p.value
-		case "cpuspeclist", "cpubind", "bcastaddr", "parameters", "restrictedcorespergpu", "topology", "suspendtime", "topologylevel":
+		case "cpubind", "bcastaddr", "parameters", "restrictedcorespergpu", "topology", "suspendtime", "topologylevel":
 			b.Notes = append(b.Notes, Note{p.key, p.value, r.at.where(), Harmless, "it has no effect yet"})
 		default:
 			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, nodeKeys))
@@ -145,7 +149,36 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 	if socketsPerBoard > 0 && def.Sockets == 0 {
 		def.Sockets = socketsPerBoard * max(def.Boards, 1)
 	}
-	return n, b.shape(n)
+	if err := b.shape(n); err != nil || kept == "" || strings.EqualFold(r.name, "DEFAULT") {
+		return n, err
+	}
+	return n, keep(def, kept)
+}
+
+// keep sets the cores aside for the system that a CpuSpecList names: any CPU of a core means all of it. They have to be the last
+// ones of the node, as those of a CoreSpecCount are.
+func keep(d *events.NodeDef, list string) error {
+	threads := max(d.ThreadsPerCore, 1)
+	cpus := d.Cpus
+	if cpus == 0 {
+		cpus = max(d.Sockets, 1) * max(d.CoresPerSocket, 1) * threads
+	}
+	ids, err := idset.Parse(list, int(max(cpus, 1))-1)
+	if err != nil {
+		return fmt.Errorf("CpuSpecList: %w", err)
+	}
+	cores := map[uint32]bool{}
+	for _, id := range events.Words(ids.Words()).List() {
+		cores[id/threads] = true
+	}
+	n := uint32(len(cores))
+	for c := range cores {
+		if c < cpus/threads-n {
+			return fmt.Errorf("CpuSpecList=%s is not supported yet: the cores kept for the system are the last ones of a node; CpuSpecList=%d-%d keeps as many", clip(list), cpus-n*threads, cpus-1)
+		}
+	}
+	d.CoreSpec = n
+	return nil
 }
 
 // ports reads a list of ports, one for each of n nodes: [17001-17004].
@@ -320,6 +353,7 @@ func (b *builder) finishNodes() error {
 		d.Names = hostlist.Compress(n.names)
 		d.Addresses, d.HostNames = hostlist.Compress(n.addrs), hostlist.Compress(n.hosts)
 		// Several nodes behind one address share its machine.
+		d.AsConfigured = b.overrides
 		d.Virtual = len(n.names) > 1 && len(n.addrs) == 1 || sameAddress(n.addrs)
 		if d.Weight == 0 {
 			d.Weight = 1

@@ -409,7 +409,7 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 	}
 	r.line("NodeName=%s%s CoresPerSocket=%d ", n.GetName(), arch, cores)
 	used := events.Words(n.GetCpusUsed()).Count()
-	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=%s", used, nodeCPUs(n)-int(d.GetCoreSpec()), nodeCPUs(n), c.load(n))
+	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=%s", used, nodeCPUs(n)-int(d.GetCoreSpec()*max(d.GetThreadsPerCore(), 1)), nodeCPUs(n), c.load(n))
 	r.line("AvailableFeatures=%s", nodeFeatures(n))
 	r.line("ActiveFeatures=%s", activeFeatures(n))
 	r.line("Gres=%s", nodeGres(n))
