@@ -25,7 +25,7 @@ func NodeJSON(n *projections.Node, c *NodeContext) any {
 	return object{
 		{"architecture", inv.GetArch()}, {"burstbuffer_network_address", ""}, {"boards", max(d.GetBoards(), 1)}, {"boot_time", moment(max(n.GetBootUs(), inv.GetBootUs()))},
 		{"cluster_name", c.Cluster}, {"cores", cores}, {"specialized_cores", d.GetCoreSpec()}, {"cpu_binding", 0}, {"cpu_load", c.Now[n.GetName()].GetLoadHundredths()}, {"free_mem", c.freeNumber(n)}, {"cpus", nodeCPUs(n)},
-		{"effective_cpus", nodeCPUs(n) - int(d.GetCoreSpec()*max(d.GetThreadsPerCore(), 1))}, {"specialized_cpus", ""},
+		{"effective_cpus", effectiveCPUs(n)}, {"specialized_cpus", ""},
 		{"energy", object{{"average_watts", 0}, {"base_consumed_energy", 0}, {"consumed_energy", 0}, {"current_watts", unset()}, {"previous_consumed_energy", 0}, {"last_collected", 0}}},
 		{"external_sensors", object{}}, {"extra", n.GetExtra()}, {"power", object{}}, {"features", nodeFeatureList(n)}, {"active_features", append([]string{}, n.Features()...)}, {"gpu_spec", ""},
 		{"gres", gres}, {"gres_drained", "N/A"}, {"gres_used", nodeGresUsed(n)}, {"instance_id", n.GetInstanceId()}, {"instance_type", n.GetInstanceType()}, {"last_busy", moment(n.GetBusyUs())}, {"mcs_label", ""},

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"stint/events"
@@ -91,6 +92,30 @@ func nodeCPUs(n *projections.Node) int {
 		return int(c)
 	}
 	return int(n.GetInventory().GetCpus())
+}
+
+// keptCPUs are how many CPUs of a node are kept for the system, its last ones.
+func keptCPUs(n *projections.Node) int {
+	return min(int(n.GetDef().GetCoreSpec()*max(n.GetDef().GetThreadsPerCore(), 1)), nodeCPUs(n))
+}
+
+// effectiveCPUs are how many CPUs of a node jobs may have.
+func effectiveCPUs(n *projections.Node) int { return nodeCPUs(n) - keptCPUs(n) }
+
+// keptForSystem is what of a node is kept for the system, as scontrol show node has it; empty: nothing.
+func keptForSystem(n *projections.Node) string {
+	var words []string
+	if k, all := keptCPUs(n), nodeCPUs(n); k > 0 {
+		ids := strconv.Itoa(all - k)
+		if k > 1 {
+			ids += "-" + strconv.Itoa(all-1)
+		}
+		words = append(words, "CoreSpecCount="+u32(n.GetDef().GetCoreSpec()), "CPUSpecList="+ids)
+	}
+	if m := n.GetDef().GetMemSpecMib(); m > 0 {
+		words = append(words, fmt.Sprintf("MemSpecLimit=%d", m))
+	}
+	return strings.Join(words, " ")
 }
 
 func nodeMemory(n *projections.Node) uint64 {
@@ -200,9 +225,9 @@ func nodeTres(n *projections.Node, allocated bool) tres.List {
 			l.Set("mem", int64(m))
 		}
 	} else {
-		l.Set("cpu", int64(nodeCPUs(n)))
+		l.Set("cpu", int64(effectiveCPUs(n)))
 		l.Set("mem", int64(nodeMemory(n)))
-		l.Set("billing", int64(nodeCPUs(n)))
+		l.Set("billing", int64(effectiveCPUs(n)))
 	}
 	for _, g := range mergedGres(n) {
 		c := int64(g.count)

@@ -409,7 +409,7 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 	}
 	r.line("NodeName=%s%s CoresPerSocket=%d ", n.GetName(), arch, cores)
 	used := events.Words(n.GetCpusUsed()).Count()
-	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=%s", used, nodeCPUs(n)-int(d.GetCoreSpec()*max(d.GetThreadsPerCore(), 1)), nodeCPUs(n), c.load(n))
+	r.line("CPUAlloc=%d CPUEfctv=%d CPUTot=%d CPULoad=%s", used, effectiveCPUs(n), nodeCPUs(n), c.load(n))
 	r.line("AvailableFeatures=%s", nodeFeatures(n))
 	r.line("ActiveFeatures=%s", activeFeatures(n))
 	r.line("Gres=%s", nodeGres(n))
@@ -426,6 +426,9 @@ func NodeRecord(n *projections.Node, c *NodeContext, oneLine bool, details int) 
 		r.line("OS=%s ", inv.GetOs())
 	}
 	r.line("RealMemory=%d AllocMem=%d FreeMem=%s Sockets=%d Boards=%d", nodeMemory(n), n.GetMemoryUsedMib(), c.free(n), sockets, max(d.GetBoards(), 1))
+	if kept := keptForSystem(n); kept != "" {
+		r.line("%s", kept)
+	}
 	r.line("State=%s ThreadsPerCore=%d TmpDisk=%d Weight=%d Owner=N/A MCS_label=N/A", StateOf(n).Upper, threads, nodeDisk(n), max(d.GetWeight(), 1))
 	if seen := c.partitionsOf(n); len(seen) > 0 {
 		r.line("Partitions=%s ", strings.Join(seen, ","))

@@ -107,6 +107,11 @@ func TestNodeAndPartitionRecords(t *testing.T) {
 `; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	n4.Def.CoreSpec, n4.Def.MemSpecMib = 2, 1000
+	if got := NodeRecord(n4, c, false, 0); !strings.Contains(got, " CPUEfctv=6 CPUTot=8 ") || !strings.Contains(got, " Boards=1\n   CoreSpecCount=2 CPUSpecList=6-7 MemSpecLimit=1000\n   State=") || !strings.Contains(got, "   CfgTRES=cpu=6,mem=16000M,billing=6,") {
+		t.Errorf("with cores kept for the system:\n%s", got)
+	}
+	n4.Def.CoreSpec, n4.Def.MemSpecMib = 0, 0
 	if got := NodeRecord(answer.Nodes[2], c, false, 1); !strings.Contains(got, "   GresDrain=N/A\n   GresUsed=gpu:a100:2(IDX:0-1)\n") || !strings.Contains(got, "   AllocTRES=cpu=1,mem=100M,gres/gpu=2,gres/gpu:a100=2\n") {
 		t.Errorf("details:\n%s", got)
 	}
