@@ -41,7 +41,11 @@ func sstat(args []string, w *World) int {
 	}
 	a, err := w.jobs("sstat", &projections.AskJobs{Ids: ids, AllStates: true, Slim: true})
 	if err != nil {
-		return w.unmet("sstat", err)
+		w.unmet("sstat", err) // as there, nothing to show is no failure
+		if !q.Columns.NoHeader {
+			io.WriteString(w.Stdout, columns.Head(q.Columns))
+		}
+		return 0
 	}
 	steps := format.Steps(format.Jobs(a.GetJobs().GetJobs(), &context.Context, false))
 	format.AsRecords(steps)

@@ -9,7 +9,7 @@ import (
 )
 
 // features are what rows may wait for.
-var features = []string{"reservations", "limits", "shares", "placement", "steps"}
+var features = []string{"reservations", "limits", "shares", "placement", "steps", "reports", "rest"}
 
 // laterText lists the rows whose recorded output cannot come out before something else is built: a line each, GROUP/NAME and the feature. NAME may be a
 // regular expression. They are counted for themselves.
