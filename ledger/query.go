@@ -267,7 +267,10 @@ func (q *query) inWindow(r *rows.JobRow) bool {
 		if begin == 0 {
 			begin = r.StartUs
 		}
-		return (begin != 0 || q.selections != nil) && overlaps(begin, r.EndUs) // a job that could not have started was not there
+		if begin == 0 && q.selections != nil { // one that is named is seen from the beginning
+			begin = r.SubmitUs
+		}
+		return begin != 0 && overlaps(begin, r.EndUs) // a job that could not have started was not there
 	}
 	if q.states[events.JobState_PENDING] {
 		left := r.StartUs

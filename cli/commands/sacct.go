@@ -113,6 +113,7 @@ func sacctJSON(q *slurm.Sacct, w *World, context *format.AccountContext) int {
 func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.AccountContext) int {
 	out := bufio.NewWriterSize(w.Stdout, 64<<10)
 	seq, n := uint64(0), 0
+	told := columns.Has("Reason") || columns.Has("Timelimit") || columns.Has("TimelimitRaw")
 	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
 	for first := true; ; first = false {
 		a := &rows.Answer{}
@@ -129,6 +130,7 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		if w.Release() <= slurm.Release2205 {
 			a.Records = slices.DeleteFunc(a.Records, func(r *rows.Record) bool { return nameless(r.GetJob(), q.Ask.GetJobs()) })
 		}
+		told = told && w.waiting(a.Records)
 		if q.Array {
 			a.Records = expanded(a.Records)
 		}
@@ -149,6 +151,41 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		fmt.Fprintf(w.Stderr, "sacct: %d rows, current to message %d of the log\n", n, seq)
 	}
 	return 0
+}
+
+// waiting fills in what only the scheduler knows of records: why jobs wait, and that they have no time limit before it finds a partition
+// for them. It is false where it cannot be asked.
+func (w *World) waiting(records []*rows.Record) bool {
+	ask := &projections.AskJobs{States: []events.JobState{events.JobState_PENDING}}
+	at := map[uint32]*rows.JobRow{}
+	for _, r := range records {
+		if j := r.GetJob(); j.GetState() == events.JobState_PENDING && j.GetEndUs() == 0 {
+			ask.Ids, at[j.GetJob()] = append(ask.Ids, j.GetJob()), j
+		}
+	}
+	if len(ask.Ids) == 0 {
+		return true
+	}
+	a, err := w.jobs("sacct", ask)
+	if err != nil {
+		return false
+	}
+	for _, v := range a.GetJobs().GetJobs() {
+		row, reason := at[v.GetJob().GetId()], v.GetOutcome().GetReason()
+		if row == nil || !v.GetJob().Waits() {
+			continue
+		}
+		switch reason {
+		case events.Reason_PARTITION_DOWN_REASON, events.Reason_PARTITION_INACTIVE, events.Reason_PARTITION_NODE_LIMIT, events.Reason_PARTITION_TIME_LIMIT:
+			if v.GetJob().GetSpec().GetDefaultTimeLimit() {
+				row.LimitS = 0
+			}
+		}
+		if row.WaitReason == events.Reason_NONE && reason != events.Reason_PARTITION_DOWN_REASON { // which accounting is not told
+			row.WaitReason = reason
+		}
+	}
+	return true
 }
 
 // nameless: of 22.05, tasks that wait have no names of their own. What is left of an array is named by the array only.

@@ -124,10 +124,12 @@ func showLicenses(s *slurm.Scontrol, w *World) int {
 		}
 	}
 	if !found {
-		fmt.Fprintf(w.Stdout, "License name %s not found\n", s.IDs[0])
-		if w.Release() > slurm.Release2205 { // which says so, and all is well
-			return 1
+		if w.Release() <= slurm.Release2205 { // where that is no failure
+			fmt.Fprintf(w.Stderr, "scontrol: no licence is named %s\n", s.IDs[0])
+			return 0
 		}
+		fmt.Fprintf(w.Stdout, "License name %s not found\n", s.IDs[0])
+		return 1
 	}
 	return 0
 }

@@ -29,10 +29,10 @@ func squeue(args []string, w *World) int {
 		return 0
 	}
 	w.yaml = q.YAML
-	q.Users = w.names("squeue", q.Users)
 	if q.Verbose > 0 {
 		io.WriteString(w.Stdout, q.Asked(w.number))
 	}
+	q.Users = w.names("squeue", q.Users)
 	return w.repeat(q.Iterate, func() int { return squeueOnce(q, w) })
 }
 

@@ -256,7 +256,7 @@ func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
 		if c.field != nil {
 			text := value(c.field)
 			switch {
-			case c.whole && c.right && len(text) >= c.width && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
+			case c.whole && c.right && len(text) >= c.width && !(!head && strings.IndexByte("lL", c.field.Letter) >= 0 && text == "UNLIMITED") && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
 				b.WriteString(text)
 			case head && c.right && (c.field.Head == "HOSTNAMES" || c.field.Head == "NODE_ADDR") && len(text) > c.width: // sinfo does not cut these
 				b.WriteString(text)

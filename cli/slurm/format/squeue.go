@@ -154,7 +154,12 @@ var SqueueFields = Fields[Job]{
 	{'W', "Licenses", "LICENSES", specText((*events.JobSpec).GetLicenses), nil},
 	{0, "LicensesAlloc", "LICENSES_ALLOC", func(j Job) string { return null(events.FormatLicenses(j.HeldLicenses())) }, nil},
 	{0, "MaxCPUs", "MAX_CPUS", func(j Job) string { return fmt.Sprint(j.cpus()) }, nil},
-	{0, "MaxNodes", "MAX_NODES", func(j Job) string { return u32(j.nodeCount()) }, nil},
+	{0, "MaxNodes", "MAX_NODES", func(j Job) string {
+		if n := maxNodes(j.GetSpec()); n > 0 && j.pending() {
+			return u32(n)
+		}
+		return u32(j.nodesWanted())
+	}, nil},
 	{0, "MCSLabel", "MCSLABEL", func(j Job) string { return null(j.GetSpec().GetMcsLabel()) }, nil},
 	{0, "mem-per-tres", "MEM_PER_TRES", func(j Job) string {
 		if n := j.GetSpec().GetMemPerGpuMib(); n > 0 {
