@@ -143,3 +143,7 @@ func ParseJobState(text string) (JobState, bool) {
 	}
 	return 0, false
 }
+
+// SignalOOM is the signal by which is told of a task, a step or a job that the kernel has killed a process of it for memory: a number
+// that no signal has, by which Slurm's tools know it.
+const SignalOOM = 125

@@ -388,6 +388,9 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 		order.TaskProlog, order.TaskEpilog = program(e.config.Setting("TaskProlog")), program(e.config.Setting("TaskEpilog"))
 	}
 	order.Step = fmt.Sprintf("%d.%d", l.Job, l.Step)
+	if e.config.GetCompat() == "22.05" {
+		order.CompatOld = 1
+	}
 	hidden := len(cage.DenyDevices) > 0 && !h.virtual
 	e.stepEnviron(order, job, own, place, granted, hidden, l, at)
 	if h.pinned(def) {

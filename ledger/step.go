@@ -83,14 +83,11 @@ func worse(s *rows.StepRow, f *events.StepExited) {
 	}
 }
 
-// oomSignal is what Slurm shows as the signal of what ran out of memory.
-const oomSignal = 125
-
 // stepState is how a step ended: what a signal killed was cancelled, as Slurm has it.
 func stepState(s *rows.StepRow) events.JobState {
 	switch {
 	case s.OomKills > 0: // also if the script itself went on and ended well, as Slurm has it
-		s.ExitCode, s.ExitSignal = 0, oomSignal
+		s.ExitCode, s.ExitSignal = 0, events.SignalOOM
 		return events.JobState_OUT_OF_MEMORY
 	case s.Unseen, s.ExitSignal != 0:
 		return events.JobState_CANCELLED

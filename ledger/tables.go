@@ -353,6 +353,6 @@ func (t *tables) stepKilled(j *projections.Job, f *events.Signalled, seq uint64)
 func derive(r *rows.JobRow, s *rows.StepRow) {
 	r.DerivedCode = max(r.DerivedCode, s.ExitCode)
 	if s.State == events.JobState_OUT_OF_MEMORY {
-		r.DerivedSignal = oomSignal
+		r.DerivedSignal = events.SignalOOM
 	}
 }

@@ -107,6 +107,12 @@ func (l *launcher) hear(i int) {
 			l.err.write(f.Number, f.Data)
 		case tasks.KindSay:
 			fmt.Fprintf(l.w.Stderr, "%s\n", bytes.TrimRight(f.Data, "\n"))
+		case tasks.KindTooBig:
+			fmt.Fprintf(l.w.Stderr, "%s\n", f.Data)
+			if l.s.Job == 0 {
+				l.say("Exceeded job memory limit")
+			}
+			l.aborted()
 		case tasks.KindTaken:
 			l.window.L.Lock()
 			n.room += int(f.Number)
@@ -181,14 +187,17 @@ func (l *launcher) note(i int, kind tasks.Kind, m *tasks.Told) {
 		}
 	}
 	code, text := int(m.Code), fmt.Sprintf("Exited with exit code %d", m.Code)
-	if m.Signal != 0 {
+	switch {
+	case m.Signal == events.SignalOOM:
+		code, text = 1, "Out Of Memory"
+	case m.Signal != 0:
 		code, text = 128+int(m.Signal), signalText(syscall.Signal(m.Signal))
 		if m.Core {
 			text += " (core dumped)"
 		}
 	}
-	if code > l.code {
-		l.code, l.signal = code, m.Signal
+	if m.Signal == events.SignalOOM || l.signal != events.SignalOOM && code > l.code {
+		l.code, l.signal = max(l.code, code), m.Signal
 	}
 	if code == 0 {
 		return

@@ -172,8 +172,11 @@ func (s *supervisor) tooBig(st *step, has, most uint64) {
 	s.mu.Unlock()
 	s.noteOrder(order)
 	who := speaker(st.launching.Node)
-	s.tellUser(st, fmt.Sprintf("%s: error: StepId=%d.%s exceeded memory limit (%d > %d), being killed\n%s: error: Exceeded job memory limit\n%s",
-		who, st.id.job, stepName(st.id.step), has, most, who, notice(st, Cause_MEMORY, time.Now())))
+	line := fmt.Sprintf("%s: error: StepId=%d.%s exceeded memory limit (%d > %d), being killed\n", who, st.id.job, stepName(st.id.step), has, most)
+	if !st.launching.Keeper { // else srun says so
+		line += who + ": error: Exceeded job memory limit\n"
+	}
+	s.tellUser(st, line+notice(st, Cause_MEMORY, time.Now()))
 	pids, err := s.processes(st)
 	if err != nil {
 		s.log.Warn("a step that has too much memory cannot be ended yet", "step", st.id.String(), "error", err)
@@ -296,6 +299,9 @@ func (s *supervisor) tellUser(st *step, line string) {
 	s.mu.Lock()
 	f := st.stderr
 	s.mu.Unlock()
+	if st.launching.Keeper {
+		f = nil // it hears by a way of its own
+	}
 	if line == "" {
 		return
 	}
@@ -319,6 +325,9 @@ func (s *supervisor) tellUser(st *step, line string) {
 // reopenErrors finds the file of a step's errors again that an earlier supervisor had open: the main process's own, so
 // that what is written does not cover what the step writes; or else the end of the file by its name, as its user.
 func (s *supervisor) reopenErrors(st *step) *os.File {
+	if st.launching.Keeper {
+		return st.ear()
+	}
 	path := string(st.birth.GetStderr())
 	if path == "" {
 		return nil
@@ -340,6 +349,20 @@ func (s *supervisor) reopenErrors(st *step) *os.File {
 		return true
 	})
 	return f
+}
+
+// ear is the pipe by which a keeper hears what is for the user; nil: it has none.
+func (st *step) ear() *os.File {
+	fd, err := unix.PidfdGetfd(st.pidfd, 2, 0)
+	if err != nil {
+		return nil
+	}
+	var is unix.Stat_t
+	if unix.Fstat(fd, &is) != nil || is.Mode&unix.S_IFMT != unix.S_IFIFO {
+		unix.Close(fd)
+		return nil
+	}
+	return os.NewFile(uintptr(fd), "ear")
 }
 
 // notice is what the user reads about an end from outside. Tools look for these words.

@@ -269,6 +269,16 @@ func TestTooMuchMemory(t *testing.T) {
 	if x := r.exit(keeper.Key); x.Cause != Cause_MEMORY || x.Code != 7 {
 		t.Errorf("%v", x)
 	}
+	// What it is to say to the user it hears by a pipe that it has made of its standard error.
+	hears := r.script("mkfifo " + filepath.Join(r.dir, "ear") + "; exec 2<>" + filepath.Join(r.dir, "ear") + "; awk 'BEGIN { s = sprintf(\"%60000000s\", \"x\"); system(\"sleep 1000\") }' & wait $!; while read -r a <&2; do echo \"$a\"; case $a in *CANCELLED*) exit 7; esac; done")
+	hears.Key.Step, hears.Keeper, hears.Watching, hears.KillWaitMs = 0, true, &Watching{MemoryBytes: 20 << 20}, 10_000
+	r.launch(hears)
+	if x := r.exit(hears.Key); x.Cause != Cause_MEMORY || x.Code != 7 {
+		t.Errorf("%v", x)
+	}
+	if out := r.output(hears); !strings.Contains(out, fmt.Sprintf("StepId=%d.0 exceeded memory limit (", hears.Key.Job)) || !strings.Contains(out, fmt.Sprintf("*** STEP %d.0 ON n1 CANCELLED AT ", hears.Key.Job)) {
+		t.Errorf("it hears %q", out)
+	}
 	never := r.script("sleep 0.3")
 	never.Watching = &Watching{EveryMs: -1}
 	r.launch(never)

@@ -76,15 +76,18 @@ const leaveTime = 30 * time.Second
 
 // keeper is the one process of a step on a node that the supervisor knows.
 type keeper struct {
-	order *Order
-	peer  *Peer
-	begin *Begin
-	tasks []*task
+	order   *Order
+	peer    *Peer
+	hearing hearing
+	begin   *Begin
+	tasks   []*task
 
 	mu     sync.Mutex
 	cancel bool // it was said that the step is cancelled
 	hung   bool // the launcher is gone
 	live   int
+	oom    int    // processes that the kernel is known to have killed for memory
+	counts string // the file where it counts them
 	worst  syscall.WaitStatus
 	closed chan struct{} // when no task is left
 	once   sync.Once
@@ -107,11 +110,13 @@ func Main() int {
 	// What is sent to all processes of the step is for the tasks.
 	k := &keeper{closed: make(chan struct{})}
 	heard := make(chan os.Signal, 64)
+	k.hark()
 	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE, syscall.SIGXCPU, syscall.SIGIO, syscall.SIGVTALRM, syscall.SIGPROF)
 	go func() {
 		for s := range heard {
 			if s == syscall.SIGTERM {
+				k.hear()
 				k.cancelled()
 			}
 		}
@@ -169,6 +174,9 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	k.mu.Lock()
 	k.begin = begin
 	k.mu.Unlock()
+	k.counts = killings()
+	k.oom = killed(k.counts)
+	before := k.oom
 	k.enter()
 	if begin.Receive != nil {
 		return k.receive(begin.Receive)
@@ -181,6 +189,9 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	}()
 	if started > 0 {
 		<-k.closed
+	}
+	if n := killed(k.counts) - before; n > 0 {
+		k.say("slurmstepd: error: %s", k.outOfMemory(n))
 	}
 	k.peer.Send(KindOver, 0, nil)
 	select { // to close with input unread would take from the launcher what it has not read yet
@@ -245,6 +256,18 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// outOfMemory says how many processes of the step were killed for memory.
+func (k *keeper) outOfMemory(n int) string {
+	if k.order.CompatOld != 0 {
+		return fmt.Sprintf("Detected %d oom-kill event(s) in StepId=%s. Some of your processes may have been killed by the cgroup out-of-memory handler.", n, k.order.Step)
+	}
+	events := "event"
+	if n > 1 {
+		events = "events"
+	}
+	return fmt.Sprintf("Detected %d oom_kill %s in StepId=%s. Some of the step tasks have been OOM Killed.", n, events, k.order.Step)
 }
 
 func (k *keeper) say(format string, args ...any) {
@@ -474,9 +497,13 @@ func (k *keeper) await(t *task) {
 			told.Code = uint32(ws.ExitStatus())
 		}
 	}
-	k.peer.Tell(KindExited, 0, told)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if n := killed(k.counts); n > k.oom { // since the last task has ended, so it was this one's, or on its account
+		k.oom = n
+		told.Code, told.Signal, told.Core = 0, events.SignalOOM, false
+	}
+	k.peer.Tell(KindExited, 0, told)
 	t.exited = true
 	k.note(ws)
 	if k.live--; k.live == 0 {

@@ -2004,7 +2004,8 @@ type Order struct {
 	TaskEnviron   []*TaskEnviron         `protobuf:"bytes,7,rep,name=task_environ,json=taskEnviron,proto3" json:"task_environ,omitempty"`
 	Verbose       string                 `protobuf:"bytes,8,opt,name=verbose,proto3" json:"verbose,omitempty"`
 	KillWaitS     uint32                 `protobuf:"varint,9,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
-	Step          string                 `protobuf:"bytes,10,opt,name=step,proto3" json:"step,omitempty"` // job.step, for people
+	Step          string                 `protobuf:"bytes,10,opt,name=step,proto3" json:"step,omitempty"`                             // job.step, for people
+	CompatOld     uint32                 `protobuf:"varint,11,opt,name=compat_old,json=compatOld,proto3" json:"compat_old,omitempty"` // 1: Slurm 22.05 is emulated
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2123,6 +2124,13 @@ func (x *Order) GetStep() string {
 		return x.Step
 	}
 	return ""
+}
+
+func (x *Order) GetCompatOld() uint32 {
+	if x != nil {
+		return x.CompatOld
+	}
+	return 0
 }
 
 type Affinity struct {
@@ -2929,7 +2937,7 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12\x18\n" +
 	"\aoverlap\x18\x04 \x01(\bR\aoverlap\x121\n" +
 	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12*\n" +
-	"\x04fact\x18\x06 \x01(\v2\x16.stint.events.StepPartR\x04fact\"\x92\x03\n" +
+	"\x04fact\x18\x06 \x01(\v2\x16.stint.events.StepPartR\x04fact\"\xb1\x03\n" +
 	"\x05Order\x121\n" +
 	"\blauncher\x18\x01 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12\x12\n" +
@@ -2945,7 +2953,9 @@ const file_executor_tasks_step_proto_rawDesc = "" +
 	"\averbose\x18\b \x01(\tR\averbose\x12\x1e\n" +
 	"\vkill_wait_s\x18\t \x01(\rR\tkillWaitS\x12\x12\n" +
 	"\x04step\x18\n" +
-	" \x01(\tR\x04step\"\x1e\n" +
+	" \x01(\tR\x04step\x12\x1d\n" +
+	"\n" +
+	"compat_old\x18\v \x01(\rR\tcompatOld\"\x1e\n" +
 	"\bAffinity\x12\x12\n" +
 	"\x04cpus\x18\x01 \x03(\x04R\x04cpus\";\n" +
 	"\vTaskEnviron\x12\x18\n" +

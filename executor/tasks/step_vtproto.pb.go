@@ -633,6 +633,7 @@ func (m *Order) CloneVT() *Order {
 	r.Verbose = m.Verbose
 	r.KillWaitS = m.KillWaitS
 	r.Step = m.Step
+	r.CompatOld = m.CompatOld
 	if rhs := m.Tasks; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -2021,6 +2022,9 @@ func (this *Order) EqualVT(that *Order) bool {
 		return false
 	}
 	if this.Step != that.Step {
+		return false
+	}
+	if this.CompatOld != that.CompatOld {
 		return false
 	}
 	if this.TaskProlog != that.TaskProlog {
@@ -4138,6 +4142,11 @@ func (m *Order) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0xa2
 	}
+	if m.CompatOld != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CompatOld))
+		i--
+		dAtA[i] = 0x58
+	}
 	if len(m.Step) > 0 {
 		i -= len(m.Step)
 		copy(dAtA[i:], m.Step)
@@ -5682,6 +5691,9 @@ func (m *Order) SizeVT() (n int) {
 	l = len(m.Step)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.CompatOld != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.CompatOld))
 	}
 	l = len(m.TaskProlog)
 	if l > 0 {
@@ -10707,6 +10719,25 @@ func (m *Order) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Step = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field CompatOld", wireType)
+			}
+			m.CompatOld = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.CompatOld |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 20:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field TaskProlog", wireType)

@@ -264,7 +264,7 @@ func (d *Desk) completed(m *events.Complete) []*events.Fact {
 		return d.refused(refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser()))
 	case !j.GetSpec().GetInteractive():
 		return d.refused(refuse(events.Code_BAD_STATE, "job %d has a script, which says itself how it ends; cancel it to end it sooner", j.Id))
-	case m.ExitCode > 255 || m.ExitSignal > 64:
+	case m.ExitCode > 255 || m.ExitSignal > 64 && m.ExitSignal != events.SignalOOM:
 		return d.refused(refuse(events.Code_MALFORMED, "%d:%d is no exit status", m.ExitCode, m.ExitSignal))
 	}
 	a := &act{d: d}

@@ -101,7 +101,9 @@ func EndOf(j *projections.Job) *events.Ended {
 			timeout(e)
 		case events.StopCause_STOP_COMPLETE:
 			e.ExitCode, e.ExitSignal = j.Stop.ExitCode, j.Stop.ExitSignal
-			byStatus(e)
+			if byStatus(e); e.ExitSignal == events.SignalOOM && j.GetSpec().GetInteractive() { // as who holds it was told of its tasks
+				e.State, e.Reason, e.ExitCode = events.JobState_OUT_OF_MEMORY, events.Reason_OUT_OF_MEMORY_REASON, 0
+			}
 		case events.StopCause_STOP_NODE_LOST:
 			e.State, e.Reason = events.JobState_NODE_FAIL, events.Reason_NODE_DOWN_REASON
 		case events.StopCause_STOP_PREEMPT:
@@ -132,8 +134,7 @@ func EndOf(j *projections.Job) *events.Ended {
 	case events.EndCause_NODE_UNFIT:
 		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_NODE_FAIL, events.Reason_JOB_LAUNCH_FAILURE, node.ExitCode, node.ExitSignal
 	case events.EndCause_OOM_KILLED:
-		// Slurm's tools know an end for lack of memory by this signal number.
-		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_OUT_OF_MEMORY, events.Reason_OUT_OF_MEMORY_REASON, 0, outOfMemorySignal
+		e.State, e.Reason, e.ExitCode, e.ExitSignal = events.JobState_OUT_OF_MEMORY, events.Reason_OUT_OF_MEMORY_REASON, 0, events.SignalOOM
 	case events.EndCause_LIMIT_PASSED:
 		timeout(e)
 	case events.EndCause_STATUS_UNSEEN:
@@ -157,8 +158,6 @@ func byStatus(e *events.Ended) {
 		e.State = events.JobState_COMPLETED
 	}
 }
-
-const outOfMemorySignal = 125
 
 // timeout is the end of a job that ran into its time limit: its own exit status is that of nothing in particular.
 func timeout(e *events.Ended) {
