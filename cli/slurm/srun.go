@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"strconv"
 	"strings"
@@ -466,9 +467,8 @@ type Program struct {
 // stands for the rank and %o for its place among the ranks of the line. It returns the arguments of each of the tasks.
 func MultiProg(text string, count int) ([][]string, error) {
 	out := make([][]string, count)
-	text = strings.ReplaceAll(text, "\\\n", " ")
 	line := 0
-	for l := range strings.Lines(text) {
+	for l := range programLines(text) {
 		line++
 		l = strings.TrimSpace(l)
 		if l == "" || l[0] == '#' {
@@ -478,7 +478,7 @@ func MultiProg(text string, count int) ([][]string, error) {
 		if t := strings.IndexByte(ranks, '\t'); t >= 0 {
 			ranks, rest = l[:t], l[t+1:]
 		}
-		words, err := shellWords(rest)
+		words, err := programWords(rest, 0, 0)
 		if err != nil || len(words) == 0 {
 			return nil, refusal("line %d of the configuration: a program is missing or not readable: %s", line, clip(l))
 		}
@@ -487,14 +487,9 @@ func MultiProg(text string, count int) ([][]string, error) {
 			return nil, refusal("line %d of the configuration: %v", line, err)
 		}
 		for at, r := range list {
-			if r >= count || out[r] != nil {
-				continue
+			if r < count && out[r] == nil {
+				out[r], _ = programWords(rest, r, at)
 			}
-			argv := make([]string, len(words))
-			for i, w := range words {
-				argv[i] = strings.NewReplacer("%t", strconv.Itoa(r), "%o", strconv.Itoa(at)).Replace(w)
-			}
-			out[r] = argv
 		}
 	}
 	for r, argv := range out {
@@ -503,6 +498,24 @@ func MultiProg(text string, count int) ([][]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// programLines are the lines of such a file, with those that a backslash makes one.
+func programLines(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			end := 0
+			for ; end < len(text) && text[end] != '\n'; end++ {
+				if text[end] == '\\' && end+1 < len(text) {
+					end++
+				}
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[min(end+1, len(text)):]
+		}
+	}
 }
 
 func ranksOf(text string, count int, have [][]string) (out []int, err error) {
@@ -531,24 +544,33 @@ func ranksOf(text string, count int, have [][]string) (out []int, err error) {
 	return out, nil
 }
 
-// shellWords splits at blanks outside of quotes; a backslash keeps what follows.
-func shellWords(s string) (out []string, err error) {
+// programWords are the words of a program and its arguments in a file for --multi-prog: blanks separate them, a backslash keeps what
+// follows, single quotes keep blanks and all else; double quotes are nothing special. Outside of quotes %t is the rank and %o its place;
+// any other character is lost with the % before it. A backslash at the end of a line goes on in the next, in a word.
+func programWords(s string, rank, at int) (out []string, err error) {
 	var b strings.Builder
-	var quote rune
-	open, escaped := false, false
+	open, quoted, escape := false, false, rune(0)
 	for _, c := range s {
 		switch {
-		case escaped:
+		case escape == '\\':
+			escape = 0
+			if c != '\n' {
+				b.WriteRune(c)
+			}
+		case escape == '%':
+			escape = 0
+			switch c {
+			case 't':
+				b.WriteString(strconv.Itoa(rank))
+			case 'o':
+				b.WriteString(strconv.Itoa(at))
+			}
+		case c == '\'':
+			quoted, open = !quoted, true
+		case quoted:
 			b.WriteRune(c)
-			escaped = false
-		case c == '\\' && quote != '\'':
-			escaped, open = true, true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote != 0:
-			b.WriteRune(c)
-		case c == '\'' || c == '"':
-			quote, open = c, true
+		case c == '\\' || c == '%':
+			escape, open = c, true
 		case c == ' ' || c == '\t':
 			if open {
 				out = append(out, b.String())
@@ -560,7 +582,7 @@ func shellWords(s string) (out []string, err error) {
 			open = true
 		}
 	}
-	if quote != 0 || escaped {
+	if quoted || escape == '\\' {
 		return nil, errUnquoted
 	}
 	if open {
