@@ -347,13 +347,16 @@ func (u *upper) settle(ctx context.Context, patience time.Duration) (string, err
 			return err
 		}
 		s := a.GetStatus()
-		if s.NodesUp < uint64(len(u.host.cluster.Nodes)) {
+		if s.NodesUp+s.NodesDown < uint64(len(u.host.cluster.Nodes)) { // those that are down stay so until somebody resumes them
 			return fmt.Errorf("%d of %d nodes are up", s.NodesUp, s.Nodes)
 		}
 		if _, err := conn.Account(&rows.Ask{What: &rows.Ask_Status{Status: &rows.AskStatus{}}}); err != nil {
 			return err
 		}
 		text = fmt.Sprintf("The cluster %s runs from %s: %s.\n", u.host.cluster.Name, u.dir, count(int(s.NodesUp), "node"))
+		if s.NodesDown > 0 {
+			text += fmt.Sprintf("Besides, %s set down by an administrator, until resumed: `stint nodes` says which and why.\n", count(int(s.NodesDown), "node"))
+		}
 		if os.Geteuid() != 0 {
 			text += "It serves you alone, and its jobs are not held to their CPUs, memory and devices: that takes root.\n"
 		}

@@ -359,7 +359,10 @@ func replyStatus(r Reader, q *AskStatus) *AnswerStatus {
 	}
 	r.EachNode(func(n *Node) bool {
 		a.Nodes++
-		if n.Up && !n.Down {
+		switch {
+		case n.Down && !n.Lost:
+			a.NodesDown++
+		case n.Up && !n.Down:
 			a.NodesUp++
 		}
 		return true

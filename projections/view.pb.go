@@ -2081,6 +2081,7 @@ type AnswerStatus struct {
 	Host          string                 `protobuf:"bytes,13,opt,name=host,proto3" json:"host,omitempty"`
 	Complaint     string                 `protobuf:"bytes,14,opt,name=complaint,proto3" json:"complaint,omitempty"`                         // what is wrong with the leader's loop
 	FeedBacklog   uint64                 `protobuf:"varint,15,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
+	NodesDown     uint64                 `protobuf:"varint,16,opt,name=nodes_down,json=nodesDown,proto3" json:"nodes_down,omitempty"`       // set down: they come back when an administrator says so
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2218,6 +2219,13 @@ func (x *AnswerStatus) GetComplaint() string {
 func (x *AnswerStatus) GetFeedBacklog() uint64 {
 	if x != nil {
 		return x.FeedBacklog
+	}
+	return 0
+}
+
+func (x *AnswerStatus) GetNodesDown() uint64 {
+	if x != nil {
+		return x.NodesDown
 	}
 	return 0
 }
@@ -3537,7 +3545,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12,\n" +
 	"\x05parts\x18\x03 \x03(\v2\x16.stint.projections.JobR\x05parts\"(\n" +
 	"\tAskStatus\x12\x1b\n" +
-	"\twant_hash\x18\x01 \x01(\bR\bwantHash\"\xe1\x03\n" +
+	"\twant_hash\x18\x01 \x01(\bR\bwantHash\"\x80\x04\n" +
 	"\fAnswerStatus\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12!\n" +
 	"\fjobs_pending\x18\x02 \x01(\x04R\vjobsPending\x12!\n" +
@@ -3554,7 +3562,9 @@ const file_projections_view_proto_rawDesc = "" +
 	"\ffinished_hot\x18\f \x01(\x04R\vfinishedHot\x12\x12\n" +
 	"\x04host\x18\r \x01(\tR\x04host\x12\x1c\n" +
 	"\tcomplaint\x18\x0e \x01(\tR\tcomplaint\x12!\n" +
-	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\"e\n" +
+	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\x12\x1d\n" +
+	"\n" +
+	"nodes_down\x18\x10 \x01(\x04R\tnodesDown\"e\n" +
 	"\x06AskWhy\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\bthorough\x18\x02 \x01(\bR\bthorough\x12\x12\n" +

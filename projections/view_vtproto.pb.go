@@ -305,8 +305,20 @@ func (m *AskTest) CloneVT() *AskTest {
 		return (*AskTest)(nil)
 	}
 	r := new(AskTest)
-	r.Author = m.Author.CloneVT()
-	r.Spec = m.Spec.CloneVT()
+	if rhs := m.Author; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Author }); ok {
+			r.Author = vtpb.CloneVT()
+		} else {
+			r.Author = proto.Clone(rhs).(*events.Author)
+		}
+	}
+	if rhs := m.Spec; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.JobSpec }); ok {
+			r.Spec = vtpb.CloneVT()
+		} else {
+			r.Spec = proto.Clone(rhs).(*events.JobSpec)
+		}
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -551,7 +563,6 @@ func (m *AnswerNodes) CloneVT() *AnswerNodes {
 		return (*AnswerNodes)(nil)
 	}
 	r := new(AnswerNodes)
-	r.Config = m.Config.CloneVT()
 	r.NodesPrivate = m.NodesPrivate
 	r.PartitionsPrivate = m.PartitionsPrivate
 	if rhs := m.Nodes; rhs != nil {
@@ -564,9 +575,20 @@ func (m *AnswerNodes) CloneVT() *AnswerNodes {
 	if rhs := m.Partitions; rhs != nil {
 		tmpContainer := make([]*events.PartitionDef, len(rhs))
 		for k, v := range rhs {
-			tmpContainer[k] = v.CloneVT()
+			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.PartitionDef }); ok {
+				tmpContainer[k] = vtpb.CloneVT()
+			} else {
+				tmpContainer[k] = proto.Clone(v).(*events.PartitionDef)
+			}
 		}
 		r.Partitions = tmpContainer
+	}
+	if rhs := m.Config; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
+			r.Config = vtpb.CloneVT()
+		} else {
+			r.Config = proto.Clone(rhs).(*events.Config)
+		}
 	}
 	if rhs := m.Now; rhs != nil {
 		tmpContainer := make([]*NodeNow, len(rhs))
@@ -627,13 +649,25 @@ func (m *AnswerConfig) CloneVT() *AnswerConfig {
 		return (*AnswerConfig)(nil)
 	}
 	r := new(AnswerConfig)
-	r.Config = m.Config.CloneVT()
 	r.Seq = m.Seq
 	r.BootUs = m.BootUs
 	r.Controller = m.Controller
 	r.NextId = m.NextId
-	r.Given = m.Given.CloneVT()
 	r.ConfFile = m.ConfFile
+	if rhs := m.Config; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
+			r.Config = vtpb.CloneVT()
+		} else {
+			r.Config = proto.Clone(rhs).(*events.Config)
+		}
+	}
+	if rhs := m.Given; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
+			r.Given = vtpb.CloneVT()
+		} else {
+			r.Given = proto.Clone(rhs).(*events.Config)
+		}
+	}
 	if rhs := m.Licenses; rhs != nil {
 		tmpContainer := make([]*LicenseUse, len(rhs))
 		for k, v := range rhs {
@@ -742,7 +776,6 @@ func (m *AnswerNode) CloneVT() *AnswerNode {
 	}
 	r := new(AnswerNode)
 	r.Node = m.Node.CloneVT()
-	r.Config = m.Config.CloneVT()
 	r.Unknown = m.Unknown
 	r.ConfigSeq = m.ConfigSeq
 	if rhs := m.Runs; rhs != nil {
@@ -751,6 +784,13 @@ func (m *AnswerNode) CloneVT() *AnswerNode {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Runs = tmpContainer
+	}
+	if rhs := m.Config; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
+			r.Config = vtpb.CloneVT()
+		} else {
+			r.Config = proto.Clone(rhs).(*events.Config)
+		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -824,6 +864,7 @@ func (m *AnswerStatus) CloneVT() *AnswerStatus {
 	r.Host = m.Host
 	r.Complaint = m.Complaint
 	r.FeedBacklog = m.FeedBacklog
+	r.NodesDown = m.NodesDown
 	if rhs := m.Voids; rhs != nil {
 		tmpContainer := make([]*VoidCount, len(rhs))
 		for k, v := range rhs {
@@ -1076,8 +1117,14 @@ func (m *AnswerPolicy) CloneVT() *AnswerPolicy {
 	}
 	r := new(AnswerPolicy)
 	r.Policy = m.Policy.CloneVT()
-	r.Config = m.Config.CloneVT()
 	r.Controller = m.Controller
+	if rhs := m.Config; rhs != nil {
+		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
+			r.Config = vtpb.CloneVT()
+		} else {
+			r.Config = proto.Clone(rhs).(*events.Config)
+		}
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -1960,10 +2007,18 @@ func (this *AskTest) EqualVT(that *AskTest) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Author.EqualVT(that.Author) {
+	if equal, ok := interface{}(this.Author).(interface{ EqualVT(*events.Author) bool }); ok {
+		if !equal.EqualVT(that.Author) {
+			return false
+		}
+	} else if !proto.Equal(this.Author, that.Author) {
 		return false
 	}
-	if !this.Spec.EqualVT(that.Spec) {
+	if equal, ok := interface{}(this.Spec).(interface{ EqualVT(*events.JobSpec) bool }); ok {
+		if !equal.EqualVT(that.Spec) {
+			return false
+		}
+	} else if !proto.Equal(this.Spec, that.Spec) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2361,12 +2416,22 @@ func (this *AnswerNodes) EqualVT(that *AnswerNodes) bool {
 			if q == nil {
 				q = &events.PartitionDef{}
 			}
-			if !p.EqualVT(q) {
+			if equal, ok := interface{}(p).(interface {
+				EqualVT(*events.PartitionDef) bool
+			}); ok {
+				if !equal.EqualVT(q) {
+					return false
+				}
+			} else if !proto.Equal(p, q) {
 				return false
 			}
 		}
 	}
-	if !this.Config.EqualVT(that.Config) {
+	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
+		if !equal.EqualVT(that.Config) {
+			return false
+		}
+	} else if !proto.Equal(this.Config, that.Config) {
 		return false
 	}
 	if len(this.Now) != len(that.Now) {
@@ -2452,7 +2517,11 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if !this.Config.EqualVT(that.Config) {
+	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
+		if !equal.EqualVT(that.Config) {
+			return false
+		}
+	} else if !proto.Equal(this.Config, that.Config) {
 		return false
 	}
 	if this.Seq != that.Seq {
@@ -2467,7 +2536,11 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 	if this.NextId != that.NextId {
 		return false
 	}
-	if !this.Given.EqualVT(that.Given) {
+	if equal, ok := interface{}(this.Given).(interface{ EqualVT(*events.Config) bool }); ok {
+		if !equal.EqualVT(that.Given) {
+			return false
+		}
+	} else if !proto.Equal(this.Given, that.Given) {
 		return false
 	}
 	if this.ConfFile != that.ConfFile {
@@ -2640,7 +2713,11 @@ func (this *AnswerNode) EqualVT(that *AnswerNode) bool {
 			}
 		}
 	}
-	if !this.Config.EqualVT(that.Config) {
+	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
+		if !equal.EqualVT(that.Config) {
+			return false
+		}
+	} else if !proto.Equal(this.Config, that.Config) {
 		return false
 	}
 	if this.Unknown != that.Unknown {
@@ -2780,6 +2857,9 @@ func (this *AnswerStatus) EqualVT(that *AnswerStatus) bool {
 		return false
 	}
 	if this.FeedBacklog != that.FeedBacklog {
+		return false
+	}
+	if this.NodesDown != that.NodesDown {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3151,7 +3231,11 @@ func (this *AnswerPolicy) EqualVT(that *AnswerPolicy) bool {
 	if !this.Policy.EqualVT(that.Policy) {
 		return false
 	}
-	if !this.Config.EqualVT(that.Config) {
+	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
+		if !equal.EqualVT(that.Config) {
+			return false
+		}
+	} else if !proto.Equal(this.Config, that.Config) {
 		return false
 	}
 	if this.Controller != that.Controller {
@@ -4031,22 +4115,46 @@ func (m *AskTest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Spec != nil {
-		size, err := m.Spec.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Spec).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Spec)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x12
 	}
 	if m.Author != nil {
-		size, err := m.Author.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Author).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Author)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4750,23 +4858,47 @@ func (m *AnswerNodes) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 	}
 	if m.Config != nil {
-		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
-		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		i--
-		dAtA[i] = 0x1a
-	}
-	if len(m.Partitions) > 0 {
-		for iNdEx := len(m.Partitions) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Partitions[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+		if vtmsg, ok := interface{}(m.Config).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
 			if err != nil {
 				return 0, err
 			}
 			i -= size
 			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Config)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		}
+		i--
+		dAtA[i] = 0x1a
+	}
+	if len(m.Partitions) > 0 {
+		for iNdEx := len(m.Partitions) - 1; iNdEx >= 0; iNdEx-- {
+			if vtmsg, ok := interface{}(m.Partitions[iNdEx]).(interface {
+				MarshalToSizedBufferVT([]byte) (int, error)
+			}); ok {
+				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+				if err != nil {
+					return 0, err
+				}
+				i -= size
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			} else {
+				encoded, err := proto.Marshal(m.Partitions[iNdEx])
+				if err != nil {
+					return 0, err
+				}
+				i -= len(encoded)
+				copy(dAtA[i:], encoded)
+				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			}
 			i--
 			dAtA[i] = 0x12
 		}
@@ -4924,12 +5056,24 @@ func (m *AnswerConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x3a
 	}
 	if m.Given != nil {
-		size, err := m.Given.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Given).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Given)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -4956,12 +5100,24 @@ func (m *AnswerConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Config != nil {
-		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Config).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Config)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -5227,12 +5383,24 @@ func (m *AnswerNode) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x20
 	}
 	if m.Config != nil {
-		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Config).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Config)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -5398,6 +5566,13 @@ func (m *AnswerStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.NodesDown != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NodesDown))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
 	}
 	if m.FeedBacklog != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FeedBacklog))
@@ -6134,12 +6309,24 @@ func (m *AnswerPolicy) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x1a
 	}
 	if m.Config != nil {
-		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
-		if err != nil {
-			return 0, err
+		if vtmsg, ok := interface{}(m.Config).(interface {
+			MarshalToSizedBufferVT([]byte) (int, error)
+		}); ok {
+			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		} else {
+			encoded, err := proto.Marshal(m.Config)
+			if err != nil {
+				return 0, err
+			}
+			i -= len(encoded)
+			copy(dAtA[i:], encoded)
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
 		}
-		i -= size
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x12
 	}
@@ -6939,11 +7126,23 @@ func (m *AskTest) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Author != nil {
-		l = m.Author.SizeVT()
+		if size, ok := interface{}(m.Author).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Author)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Spec != nil {
-		l = m.Spec.SizeVT()
+		if size, ok := interface{}(m.Spec).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Spec)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -7222,12 +7421,24 @@ func (m *AnswerNodes) SizeVT() (n int) {
 	}
 	if len(m.Partitions) > 0 {
 		for _, e := range m.Partitions {
-			l = e.SizeVT()
+			if size, ok := interface{}(e).(interface {
+				SizeVT() int
+			}); ok {
+				l = size.SizeVT()
+			} else {
+				l = proto.Size(e)
+			}
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
 	if m.Config != nil {
-		l = m.Config.SizeVT()
+		if size, ok := interface{}(m.Config).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Config)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if len(m.Now) > 0 {
@@ -7286,7 +7497,13 @@ func (m *AnswerConfig) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Config != nil {
-		l = m.Config.SizeVT()
+		if size, ok := interface{}(m.Config).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Config)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Seq != 0 {
@@ -7303,7 +7520,13 @@ func (m *AnswerConfig) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextId))
 	}
 	if m.Given != nil {
-		l = m.Given.SizeVT()
+		if size, ok := interface{}(m.Given).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Given)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.ConfFile)
@@ -7416,7 +7639,13 @@ func (m *AnswerNode) SizeVT() (n int) {
 		}
 	}
 	if m.Config != nil {
-		l = m.Config.SizeVT()
+		if size, ok := interface{}(m.Config).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Config)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Unknown {
@@ -7523,6 +7752,9 @@ func (m *AnswerStatus) SizeVT() (n int) {
 	}
 	if m.FeedBacklog != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.FeedBacklog))
+	}
+	if m.NodesDown != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.NodesDown))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7761,7 +7993,13 @@ func (m *AnswerPolicy) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Config != nil {
-		l = m.Config.SizeVT()
+		if size, ok := interface{}(m.Config).(interface {
+			SizeVT() int
+		}); ok {
+			l = size.SizeVT()
+		} else {
+			l = proto.Size(m.Config)
+		}
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.Controller)
@@ -9278,8 +9516,16 @@ func (m *AskTest) UnmarshalVT(dAtA []byte) error {
 			if m.Author == nil {
 				m.Author = &events.Author{}
 			}
-			if err := m.Author.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Author).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Author); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -9314,8 +9560,16 @@ func (m *AskTest) UnmarshalVT(dAtA []byte) error {
 			if m.Spec == nil {
 				m.Spec = &events.JobSpec{}
 			}
-			if err := m.Spec.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Spec).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Spec); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		default:
@@ -11145,8 +11399,16 @@ func (m *AnswerNodes) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Partitions = append(m.Partitions, &events.PartitionDef{})
-			if err := m.Partitions[len(m.Partitions)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Partitions[len(m.Partitions)-1]).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Partitions[len(m.Partitions)-1]); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 3:
@@ -11181,8 +11443,16 @@ func (m *AnswerNodes) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Config).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 4:
@@ -11535,8 +11805,16 @@ func (m *AnswerConfig) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Config).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 2:
@@ -11660,8 +11938,16 @@ func (m *AnswerConfig) UnmarshalVT(dAtA []byte) error {
 			if m.Given == nil {
 				m.Given = &events.Config{}
 			}
-			if err := m.Given.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Given).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Given); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 7:
@@ -12376,8 +12662,16 @@ func (m *AnswerNode) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Config).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 4:
@@ -13051,6 +13345,25 @@ func (m *AnswerStatus) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.FeedBacklog |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 16:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field NodesDown", wireType)
+			}
+			m.NodesDown = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.NodesDown |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -14603,8 +14916,16 @@ func (m *AnswerPolicy) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-				return err
+			if unmarshal, ok := interface{}(m.Config).(interface {
+				UnmarshalVT([]byte) error
+			}); ok {
+				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
+					return err
+				}
 			}
 			iNdEx = postIndex
 		case 3:
