@@ -50,7 +50,7 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 		r.Tasks, r.ArrayMaxRunning = j.Pending, j.ArrayMaxRunning
 	}
 	r.EligibleUs, r.Rest = j.EligibleUs, rest(j)
-	if r.Rest || j.Priority == 0 { // also a job that is held while it runs
+	if r.Rest || j.Priority == 0 || r.Run == 0 && j.State.Final() && j.Delayed(j.EndUs) { // also a job that is held while it runs
 		r.EligibleUs = 0
 	}
 	r.ChangedSeq = seq

@@ -70,6 +70,13 @@ func (j *Job) PendingReason(now int64) events.Reason {
 	return events.Reason_NONE
 }
 
+// Delayed says whether at now (microseconds) the job waits only for the time that is to pass after what it depends on has begun
+// (after:JOB+MINUTES): until then it has no time from which on it may start, as Slurm has it.
+func (j *Job) Delayed(now int64) bool {
+	state, since := j.dependenciesMet()
+	return state == Fulfilment_FULFILLED && since > now
+}
+
 // dependenciesMet joins the dependencies by "and", or by "or" if the job said so, and says from when on they are fulfilled.
 // A remainder counts as fulfilled when some task of it is.
 func (j *Job) dependenciesMet() (Fulfilment, int64) {

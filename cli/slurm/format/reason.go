@@ -91,6 +91,9 @@ func (j Job) eligible() int64 {
 	if j.remainder() && j.split() {
 		return 0
 	}
+	if j.pending() && j.Delayed(j.Context.Clock.Now.UnixMicro()) {
+		return 0
+	}
 	if j.pending() && j.GetEligibleUs() == 0 {
 		return j.GetBeginUs() // held, it may not begin before that either
 	}
