@@ -235,9 +235,9 @@ func (e *executor) followOthers(seq uint64, job *projections.Job, rn *projection
 	others := e.others(st.key)
 	if !over {
 		if len(others) == 0 {
-			return nil
+			return e.warn(job, st, time.Now())
 		}
-		return e.obey(job, st)
+		return append(e.obey(job, st), e.warn(job, st, time.Now())...)
 	}
 	var acts []func(context.Context)
 	for _, other := range others {

@@ -48,6 +48,8 @@ type step struct {
 	requeue   bool        // its job may be run again elsewhere
 	signal    uint32      // number of the last order to signal that was passed on
 	note      *tasks.Note // of a numbered step
+	warned    bool        // the signal of --signal has been sent, by the executor
+	warnAt    time.Time   // when it will be
 	delayed   bool        // its start is told before long, unless it is over by then
 }
 

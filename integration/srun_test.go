@@ -43,6 +43,7 @@ func TestSrun(t *testing.T) {
 		{"/nosuch/program", 2, "", []string{"execve(): /nosuch/program: No such file or directory\n", "task 0: Exited with exit code 2\n"}},
 		{"./nx", 13, "", []string{"execve(): ./nx: Permission denied\n"}},
 		{"-n1 --mem=50 sh -c>awk 'BEGIN { s = \"x\"; while (1) s = s s }'; exit 0", 1, "", []string{"slurmstepd: error: Detected 1 oom_kill event in StepId=", "srun: error: n1: task 0: Out Of Memory\n"}},
+		{"-N2 -n2 -t1 --signal=USR1@58 sh -c>trap 'echo warned; exit 4' USR1; while :; do sleep 0.1; done", 4, "warned|warned", nil}, // on each of its nodes
 		{"-n3 -K sh -c>test $SLURM_PROCID = 1 && exit 5; exec sleep 60", 143, "", []string{"Exited with exit code 5\n", "Terminating StepId="}},
 		{"-n4 --multi-prog prog.conf", 0, "rest 3|task 1 offset 0|task 2 offset 1|zero 0 of args", nil},
 		{"-n2 --multi-prog nosuch", 1, "", []string{"Unable to read the program configuration"}},
