@@ -107,9 +107,9 @@ func (l *launcher) hear(i int) {
 			l.err.write(f.Number, f.Data)
 		case tasks.KindSay:
 			fmt.Fprintf(l.w.Stderr, "%s\n", bytes.TrimRight(f.Data, "\n"))
-		case tasks.KindTooBig:
+		case tasks.KindAborted:
 			fmt.Fprintf(l.w.Stderr, "%s\n", f.Data)
-			if l.s.Job == 0 {
+			if f.Number == 1 && l.s.Job == 0 {
 				l.say("Exceeded job memory limit")
 			}
 			l.aborted()

@@ -37,7 +37,7 @@ const (
 	KindSay                     // keeper: a line for the user
 	KindData                    // launcher: bytes of a file; with the number 1 they are compressed
 	KindSum                     // launcher: the file is complete, and this is its SHA-256
-	KindTooBig                  // keeper: a line for the user: the step is ended, since it has more memory than it may
+	KindAborted                 // keeper: a line for the user: the step is ended from outside; with the number 1: it has more memory than it may
 )
 
 // AllTasks stands for all tasks of a node.

@@ -61,12 +61,12 @@ func (k *keeper) hear() {
 	k.cancel = true
 	k.mu.Unlock()
 	for line := range strings.Lines(string(buf[:n])) {
-		kind := KindSay
+		number := uint32(0)
 		if strings.Contains(line, " exceeded memory limit ") {
-			kind = KindTooBig
+			number = 1
 		}
 		if say {
-			k.peer.Send(kind, 0, []byte(strings.TrimSuffix(line, "\n")))
+			k.peer.Send(KindAborted, number, []byte(strings.TrimSuffix(line, "\n")))
 		}
 	}
 }

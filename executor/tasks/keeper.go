@@ -151,7 +151,7 @@ func (k *keeper) cancelled() {
 	k.cancel = true
 	k.mu.Unlock()
 	if say {
-		k.say("slurmstepd: error: *** STEP %s ON %s CANCELLED AT %s ***", k.order.Step, k.order.Name, time.Now().Format("2006-01-02T15:04:05"))
+		k.peer.Send(KindAborted, 0, fmt.Appendf(nil, "slurmstepd: error: *** STEP %s ON %s CANCELLED AT %s ***", k.order.Step, k.order.Name, time.Now().Format("2006-01-02T15:04:05")))
 	}
 }
 

@@ -127,7 +127,7 @@ func (n *end) hear() {
 			n.by[fmt.Sprint("out ", f.Number)] = append(n.by[fmt.Sprint("out ", f.Number)], f.Data...)
 		case KindStderr:
 			n.by[fmt.Sprint("err ", f.Number)] = append(n.by[fmt.Sprint("err ", f.Number)], f.Data...)
-		case KindSay:
+		case KindSay, KindAborted:
 			n.says = append(n.says, string(f.Data))
 		case KindTaken:
 			n.taken += int(f.Number)
