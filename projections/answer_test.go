@@ -245,8 +245,12 @@ func TestAskWaitWhyStatus(t *testing.T) {
 		t.Error("why of an unknown job is no error")
 	}
 	status := Reply(s.c, nil, &Ask{What: &Ask_Status{&AskStatus{WantHash: true}}}).GetStatus()
-	if status.JobsPending != 5 || status.JobsRunning != 1 || status.NodesUp != 2 || status.NodesDown != 1 || status.Nodes != 4 || status.Hash != fmt.Sprintf("%x", s.c.Hash()) || string(status.Term.Nonce) != "a" {
+	if status.JobsPending != 5 || status.JobsRunning != 1 || status.NodesUp != 2 || status.NodesDown != 0 || status.Nodes != 4 || status.Hash != fmt.Sprintf("%x", s.c.Hash()) || string(status.Term.Nonce) != "a" {
 		t.Errorf("status: %v", status)
+	}
+	s.command("node n1 down")
+	if status := Reply(s.c, nil, &Ask{What: &Ask_Status{&AskStatus{}}}).GetStatus(); status.NodesUp != 1 || status.NodesDown != 1 {
+		t.Errorf("status with a node set down: %v", status)
 	}
 	nodes := Reply(s.c, nil, &Ask{What: &Ask_Nodes{&AskNodes{Names: "n[1-2],x"}}})
 	if len(nodes.GetNodes().Nodes) != 2 || nodes.Error != "no node is called x" {

@@ -103,7 +103,7 @@ func TestSimulated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := tree.Create(uint64(i+1), "batch", 0, cgroup.Limits{DenyDevices: numbers(again.GPUs), AllowDevices: numbers(mine)})
+		g, err := tree.Create(uint64(i+1), "batch", 0, cgroup.Limits{DenyDevices: numbers(again.GPUs), AllowDevices: numbers(mine)}, cgroup.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
