@@ -88,7 +88,15 @@ func newRig(t *testing.T, nodes [][]uint32, begin *Begin) *rig {
 		if err := n.cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { n.cmd.Process.Kill(); n.cmd.Wait() })
+		t.Cleanup(func() {
+			n.cmd.Process.Kill()
+			n.cmd.Wait()
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for _, pid := range n.pids { // what a task has left behind is of its group
+				syscall.Kill(-int(pid), syscall.SIGKILL)
+			}
+		})
 	}
 	for range nodes {
 		l.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
