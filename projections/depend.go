@@ -374,9 +374,9 @@ func (c *Cluster) count(j *Job, n int32) {
 // letGo fulfils the singletons of a family, of the components of a heterogeneous job those of one name.
 func (c *Cluster) letGo(family uint32, key nameKey) {
 	ids := []uint32{family}
-	if j := c.jobs.get(family); j.GetHetId() == family && family != 0 {
+	if leader := c.jobs.get(family); leader.GetHetId() != 0 || leader == nil && c.arrays.get(family) == nil { // a leader may be gone before the others
 		ids = ids[:0]
-		for _, part := range Components(c, family, j.GetHetSize()) {
+		for _, part := range Components(c, family, maxIDs) {
 			if keyOf(part) == key {
 				ids = append(ids, part.Id)
 			}
