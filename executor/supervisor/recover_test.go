@@ -157,6 +157,18 @@ func (r *rig) orphans() (reap func(pid int)) {
 	}
 }
 
+// gone waits for the end of an orphan.
+func (r *rig) gone(reap func(pid int), pid int) {
+	r.t.Helper()
+	over := make(chan struct{})
+	go func() { reap(pid); close(over) }()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		r.t.Errorf("process %d is still there", pid)
+	}
+}
+
 // After a kill, steps that still run are found, watched, limited and ended; kernels from 6.15 on even tell how they
 // ended.
 func TestKilledSupervisorFindsItsSteps(t *testing.T) {
@@ -220,12 +232,8 @@ func TestKilledSupervisorFindsItsSteps(t *testing.T) {
 	if x.Cause != Cause_CANCELLED || x.End == End_EXITED {
 		t.Errorf("%v", x)
 	}
-	go reap(int(started[2].Pid))
-	go reap(int(started[3].Pid))
 	for _, s := range started {
-		if lives(int(s.Pid)) {
-			t.Errorf("process %d is still there", s.Pid)
-		}
+		r.gone(reap, int(s.Pid))
 	}
 }
 
