@@ -235,6 +235,17 @@ func TestPeople(t *testing.T) {
 	}
 
 	// Partitions are for some groups only.
+	for _, name := range []string{"sbatch", "salloc"} {
+		for _, o := range []string{"--uid=no-such", "--gid=no-such"} {
+			args := []string{o, "true"}
+			if name == "sbatch" {
+				args = []string{o, "--wrap", "true"}
+			}
+			if r := c.try(name, args...); r.code != 255 || !strings.Contains(r.err, "Invalid "+o[:5]+" specification") {
+				t.Errorf("%s %s: exit %d, %q", name, o, r.code, r.err)
+			}
+		}
+	}
 	if r := c.as(bob, "sbatch", "-p", "club", "--wrap", "true"); r.code != 1 || !strings.Contains(r.err, "User's group not permitted to use this partition") {
 		t.Errorf("a partition for others: exit %d, %q", r.code, r.err)
 	}

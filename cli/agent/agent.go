@@ -318,7 +318,7 @@ func (c *call) authorOf(s *wire.Submit) (*events.Author, *wire.Response) {
 	if s.AsUser != "" {
 		uid, ok := c.agent.names.number(c.ctx, "passwd", s.AsUser)
 		if !ok {
-			return nil, refuse(events.Code_MALFORMED, "there is no user "+s.AsUser)
+			return nil, refuse(events.Code_MALFORMED, "Invalid --uid specification: there is no user "+strconv.Quote(s.AsUser))
 		}
 		on.peer.uid, on.peer.gid = uid, uid
 	}
@@ -326,7 +326,7 @@ func (c *call) authorOf(s *wire.Submit) (*events.Author, *wire.Response) {
 	if s.AsGroup != "" {
 		gid, ok := c.agent.names.number(c.ctx, "group", s.AsGroup)
 		if !ok {
-			return nil, refuse(events.Code_MALFORMED, "there is no group "+s.AsGroup)
+			return nil, refuse(events.Code_MALFORMED, "Invalid --gid specification: there is no group "+strconv.Quote(s.AsGroup))
 		}
 		author.Gid, author.Group = gid, groupName(c.ctx, gid)
 		if author.Group == "" {

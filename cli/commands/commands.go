@@ -142,6 +142,16 @@ func (w *World) complain(command string, err error) int {
 	return 1
 }
 
+// badOption tells a value of an option that only the agent could see to be wrong (who is known on its host) from a job that was
+// refused: it is a mistake on the command line.
+func badOption(err error) *slurm.Failure {
+	var no *wire.Refused
+	if errors.As(err, &no) && no.Code == events.Code_MALFORMED && strings.HasPrefix(no.Text, "Invalid --") {
+		return &slurm.Failure{Text: no.Text, Exit: slurm.ExitUsage}
+	}
+	return nil
+}
+
 // unreachable is how Slurm's commands say that nobody answers, which tools look for, and what to do.
 const unreachable = "Unable to contact slurm controller (connect failure)"
 

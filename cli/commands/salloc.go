@@ -138,6 +138,9 @@ func (h *holder) ask(a *slurm.Allocation) (code int, ok bool) {
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(stop)
 	verdicts, err := h.conn.Submit(&wire.Submit{Jobs: []*wire.Job{{Components: components(a)}}, AsUser: a.AsUser, AsGroup: a.AsGroup})
+	if f := badOption(err); f != nil {
+		return w.complain(h.name, f), false
+	}
 	if err != nil {
 		return h.refused(why(err)), false
 	}

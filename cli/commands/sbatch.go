@@ -70,6 +70,9 @@ func sbatch(args []string, w *World) int {
 		job.Components = append(job.Components, &wire.Component{Spec: part.Spec, Script: part.Script, Environment: joinEnviron(part.Environ)})
 	}
 	verdicts, err := c.Submit(&wire.Submit{Jobs: []*wire.Job{job}, AsUser: s.AsUser, AsGroup: s.AsGroup})
+	if f := badOption(err); f != nil {
+		return w.complain("sbatch", f)
+	}
 	if err != nil {
 		return failed(w, why(err))
 	}

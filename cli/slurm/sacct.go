@@ -135,6 +135,9 @@ func namesOrNumbers(names func(*rows.AskJobs) *[]string, numbers func(*rows.AskJ
 // users names whose jobs are wanted; of -a and this, what is given last counts.
 func (s *Sacct) users(g Given) error {
 	s.AllUsers = false
+	if strings.Trim(g.Value, " ,") == "" {
+		return refusal("%s names nobody: it is empty", g.Option.Spelled())
+	}
 	return namesOrNumbers(func(a *rows.AskJobs) *[]string { return &a.Users }, func(a *rows.AskJobs) *[]uint32 { return &a.Uids })(s, g)
 }
 

@@ -341,8 +341,14 @@ func (q *request) nodeInfo(g Given) error {
 		if f == "*" {
 			continue
 		}
-		f, _, _ = strings.Cut(f, "-") // a range: the smaller number is what is needed
+		f, top, ranged := strings.Cut(f, "-") // a range: the smaller number is what is needed
 		n, err := positive(g.Option.Spelled(), f)
+		if err == nil && ranged {
+			var most uint32
+			if most, err = positive(g.Option.Spelled(), top); err == nil && most < n {
+				err = refusal("%s of %s runs backwards", clip(g.Value), g.Option.Spelled())
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -613,7 +619,7 @@ func (q *request) verbose(g Given) error {
 
 func (q *request) waitAllNodes(g Given) error {
 	if g.Value != "0" && g.Value != "1" {
-		return usage("%s is not a value for --wait-all-nodes: write 0 or 1", clip(g.Value))
+		return refusal("Invalid numeric value %s for --wait-all-nodes: write 0 or 1", clip(g.Value))
 	}
 	q.Spec.WaitAllNodes = g.Value == "1"
 	return nil

@@ -87,7 +87,7 @@ func TestSbatchTellsTheJob(t *testing.T) {
 
 // A governor goes with a range of frequencies or stands alone.
 func TestSbatchRefusesFrequencies(t *testing.T) {
-	for _, v := range []string{"high:performance", "fast", "low-", "1-2:fast", "-5"} {
+	for _, v := range []string{"high:performance", "fast", "low-", "1-2:fast", "-5", "2-1"} {
 		if _, err := Sbatch(testInput("--cpu-freq="+v, "--wrap", "x")); err == nil || !strings.Contains(err.Error(), "--cpu-freq") {
 			t.Errorf("--cpu-freq=%s: %v", v, err)
 		}

@@ -15,7 +15,7 @@ func (q *request) note(format string, args ...any) {
 // coreSpec is for sites that let jobs leave more or fewer cores to the system than the nodes are configured to.
 func (q *request) coreSpec(g Given) error {
 	if !isCount(g.Value) {
-		return usage("%s is not a number for %s", clip(g.Value), g.Option.Spelled())
+		return refusal("Invalid numeric value %s for %s: it must be a whole number", clip(g.Value), g.Option.Spelled())
 	}
 	q.note("%s has %s", g.Option.Spelled(), g.Option.Help)
 	return nil
@@ -113,6 +113,10 @@ func cpuFrequency(v string) (shown string, ok bool) {
 	}
 	most, governor, named := strings.Cut(rest, ":")
 	if most = frequency(most); most == "" {
+		return "", false
+	}
+	lo, err1 := strconv.ParseUint(least, 10, 31)
+	if hi, err2 := strconv.ParseUint(most, 10, 31); err1 == nil && err2 == nil && lo > hi {
 		return "", false
 	}
 	shown += "-" + most

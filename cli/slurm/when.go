@@ -34,17 +34,18 @@ type whenParser struct {
 var clockWords = []struct {
 	word string
 	hour int
-}{{"midnight", 0}, {"noon", 12}, {"fika", 15}, {"teatime", 16}}
+	any  bool // in capitals, too
+}{{"midnight", 0, true}, {"noon", 12, true}, {"fika", 15, true}, {"teatime", 16, false}}
 
 func (p *whenParser) parse() (time.Time, bool) {
 	p.blanks()
 	if p.rest == "" {
 		return time.Time{}, false
 	}
-	if p.word("now") {
+	if p.wordIn("now", true) {
 		return p.offset()
 	}
-	if p.word("uts") {
+	if p.wordIn("uts", true) {
 		n, err := strconv.ParseInt(p.rest, 10, 64)
 		return time.Unix(n, 0).In(p.now.Location()), err == nil && n >= 0
 	}
@@ -61,8 +62,11 @@ func (p *whenParser) parse() (time.Time, bool) {
 
 func (p *whenParser) blanks() { p.rest = strings.TrimLeft(p.rest, " \t") }
 
-func (p *whenParser) word(w string) bool {
-	if !strings.HasPrefix(p.rest, w) {
+func (p *whenParser) word(w string) bool { return p.wordIn(w, false) }
+
+// wordIn takes a word off the rest; capitals: it may be written in them.
+func (p *whenParser) wordIn(w string, capitals bool) bool {
+	if len(p.rest) < len(w) || p.rest[:len(w)] != w && !(capitals && strings.EqualFold(p.rest[:len(w)], w)) {
 		return false
 	}
 	p.rest = p.rest[len(w):]
@@ -118,7 +122,7 @@ func (p *whenParser) offset() (time.Time, bool) {
 // term reads one date or one time of day.
 func (p *whenParser) term() bool {
 	for _, c := range clockWords {
-		if p.word(c.word) {
+		if p.wordIn(c.word, c.any) {
 			p.clock = [3]int{c.hour}
 			return p.once(&p.hasTime)
 		}
@@ -187,7 +191,7 @@ func (p *whenParser) iso(year int) bool {
 	}
 	day, w2 := p.number(2)
 	p.date, p.hasYear = [3]int{year, month, day}, true
-	return w1 > 0 && w2 > 0 && p.dateOK() && p.once(&p.hasDate)
+	return w1 == 2 && w2 == 2 && p.dateOK() && p.once(&p.hasDate)
 }
 
 func (p *whenParser) slashed(month int, sep byte) bool {
@@ -213,11 +217,11 @@ func (p *whenParser) timeOfDay(hour int) bool {
 	p.rest = p.rest[1:]
 	minute, w := p.number(2)
 	second := 0
-	if w == 0 {
+	if w != 2 { // 1:5 may be five past, or half past
 		return false
 	}
 	if p.word(":") {
-		if second, w = p.number(2); w == 0 {
+		if second, w = p.number(2); w != 2 {
 			return false
 		}
 	}
