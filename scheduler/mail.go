@@ -338,6 +338,10 @@ func (m *mailer) post(ctx context.Context, l slurm.Letter) {
 	if program == "" {
 		program = "/bin/mail"
 	}
+	if err := slurm.CheckMailUser("the letter", l.To); err != nil { // commands refuse it, but who speaks for himself might not
+		m.log.Warn("a letter is not sent", "subject", l.Subject, "error", err)
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "-s", l.Subject, l.To)

@@ -1,6 +1,9 @@
 package slurm
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // Kinds of mail, the bits of JobSpec.mail_types.
 const (
@@ -54,6 +57,27 @@ next:
 		return 0, usage("%s is not a kind of mail: known are %s%s", clip(w), strings.Join(words, ", "), mean(w, words))
 	}
 	return bits, nil
+}
+
+// CheckMailUser refuses what a mail program may take for something else than addresses (joined by commas). The controller starts
+// that program, often as root: what begins with a minus would be an option of it, with | a command, and what holds a slash or
+// begins with + a file that it writes to.
+func CheckMailUser(option, value string) error {
+	if value == "" {
+		return nil
+	}
+	for _, a := range strings.Split(value, ",") {
+		odd := a == "" || strings.ContainsAny(a, "/|\\`$!;&<>\"'(){}") ||
+			strings.ContainsFunc(a, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar })
+		if !odd {
+			first := []rune(a)[0]
+			odd = !unicode.IsLetter(first) && !unicode.IsDigit(first) && first != '_'
+		}
+		if odd {
+			return usage("%s is not a mail address for %s: write USER or USER@HOST, several joined by commas", clip(a), option)
+		}
+	}
+	return nil
 }
 
 // FormatMail is the kinds as Slurm prints them, empty for none.

@@ -17,7 +17,7 @@ var sbatchEffects = map[string]func(*request, Given) error{
 	"account":     text(func(s *events.JobSpec) *string { return &s.Account }),
 	"comment":     text(func(s *events.JobSpec) *string { return &s.Comment }),
 	"extra":       text(func(s *events.JobSpec) *string { return &s.Extra }),
-	"mail-user":   text(func(s *events.JobSpec) *string { return &s.MailUser }),
+	"mail-user":   (*request).mailUser,
 	"partition":   text(func(s *events.JobSpec) *string { return &s.Partition }),
 	"qos":         text(func(s *events.JobSpec) *string { return &s.Qos }),
 	"reservation": text(func(s *events.JobSpec) *string { return &s.Reservation }),
@@ -141,6 +141,14 @@ func text(field func(*events.JobSpec) *string) func(*request, Given) error {
 		*field(q.Spec) = g.Value
 		return nil
 	}
+}
+
+func (q *request) mailUser(g Given) error {
+	if err := plain(g); err != nil {
+		return err
+	}
+	q.Spec.MailUser = g.Value
+	return CheckMailUser(g.Option.Spelled(), g.Value)
 }
 
 // plain refuses texts that can not be kept: too long, or with control characters that would break what shows them.

@@ -151,6 +151,13 @@ func hasKey(args []string, keys ...string) bool {
 
 func ptr[T any](v T) *T { return &v }
 
+func asMailUser(u *events.UpdateJob, c change, in Input) error {
+	if err := CheckMailUser(c.key, c.value); err != nil {
+		return refusal("%s", err)
+	}
+	return asText(func(u *events.UpdateJob) **string { return &u.MailUser })(u, c, in)
+}
+
 func asText(field func(*events.UpdateJob) **string) func(*events.UpdateJob, change, Input) error {
 	return func(u *events.UpdateJob, c change, _ Input) error {
 		if len(c.value) > maxText || strings.ContainsAny(c.value, "\n\x00") {
@@ -211,7 +218,7 @@ var jobKeys = map[string]func(*events.UpdateJob, change, Input) error{
 	"comment":       asText(func(u *events.UpdateJob) **string { return &u.Comment }),
 	"jobname":       asText(func(u *events.UpdateJob) **string { return &u.Name }),
 	"name":          asText(func(u *events.UpdateJob) **string { return &u.Name }),
-	"mailuser":      asText(func(u *events.UpdateJob) **string { return &u.MailUser }),
+	"mailuser":      asMailUser,
 	"partition":     asText(func(u *events.UpdateJob) **string { return &u.Partition }),
 	"qos":           asText(func(u *events.UpdateJob) **string { return &u.Qos }),
 	"stdout":        asText(func(u *events.UpdateJob) **string { return &u.StdOut }),
