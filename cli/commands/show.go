@@ -385,7 +385,7 @@ func nodesJSON(s *slurm.Scontrol, w *World, answer *projections.AnswerNodes, c *
 		}
 	}
 	for _, p := range answer.GetPartitions() {
-		if s.Entity == "partition" && (len(s.IDs) == 0 && (s.All || c.Sees(p)) || wanted[p.GetName()]) {
+		if s.Entity == "partition" && (s.All || c.Sees(p)) && (len(s.IDs) == 0 || wanted[p.GetName()]) {
 			records = append(records, format.PartitionJSON(p, answer.GetNodes(), c))
 			delete(wanted, p.GetName())
 		}
@@ -406,7 +406,7 @@ func showPartitions(s *slurm.Scontrol, out io.Writer, answer *projections.Answer
 		return 0
 	}
 	for _, p := range answer.GetPartitions() {
-		if p.GetName() == s.IDs[0] {
+		if p.GetName() == s.IDs[0] && (s.All || c.Sees(p)) {
 			io.WriteString(out, format.PartitionRecord(p, answer.GetNodes(), c, s.OneLine))
 			return 0
 		}

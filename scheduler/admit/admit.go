@@ -8,6 +8,7 @@ package admit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"stint/events"
@@ -171,6 +172,19 @@ func (d *Desk) admin() bool { return IsAdmin(d.r.Config(), d.who) }
 // mayControl says whether the author may act on a job.
 func (d *Desk) mayControl(j *projections.Job) bool {
 	return j.GetOwner().GetUid() == d.who.GetUid() || d.admin()
+}
+
+// hidesJobs says whether whoever asks does not see others' jobs (PrivateData).
+func (d *Desk) hidesJobs() bool {
+	return !d.admin() && slices.Contains(d.r.Config().GetPrivateData(), events.Private_PRIVATE_JOBS)
+}
+
+// notYours refuses an act on another user's job; whose it is is told where that can be seen.
+func (d *Desk) notYours(j *projections.Job) *refusal {
+	if d.hidesJobs() {
+		return refuse(events.Code_ACCESS_DENIED, "job %d is not yours", j.Id)
+	}
+	return refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser())
 }
 
 // Begin says that intents of another state come: what was learned of the configuration is to be looked at again.

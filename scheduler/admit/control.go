@@ -130,7 +130,7 @@ func (a *act) each(list []*events.Target, quiet bool, f func(part)) {
 		for _, p := range parts {
 			switch {
 			case !a.d.mayControl(p.job):
-				a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", p.job.Id, p.job.GetOwner().GetUser()))
+				a.fail(p.job.Id, a.d.notYours(p.job))
 			case p.job.Over() && !quiet && len(parts) == 1:
 				a.fail(p.job.Id, refuse(events.Code_ALREADY_DONE, "job %d is over (%s)", p.job.Id, p.job.State.Word()))
 			case p.job.Over():
@@ -194,7 +194,7 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 		}
 		return true
 	})
-	hidden := !d.admin() && slices.Contains(d.r.Config().GetPrivateData(), events.Private_PRIVATE_JOBS)
+	hidden := d.hidesJobs()
 	for _, j := range jobs {
 		switch {
 		case d.mayControl(j) && j.HetOffset > 0 && j.Waits():
@@ -208,7 +208,7 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 		case d.mayControl(j):
 			a.cancel(part{job: j}, m, nil)
 		case !hidden: // where jobs are private, there are none to be found
-			a.fail(j.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser()))
+			a.fail(j.Id, d.notYours(j))
 		}
 	}
 	return a.done()
@@ -261,7 +261,7 @@ func (d *Desk) completed(m *events.Complete) []*events.Fact {
 	case j == nil:
 		return d.refused(refuse(events.Code_UNKNOWN_JOB, "there is no job %d", m.Job))
 	case !d.mayControl(j):
-		return d.refused(refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", j.Id, j.GetOwner().GetUser()))
+		return d.refused(d.notYours(j))
 	case !j.GetSpec().GetInteractive():
 		return d.refused(refuse(events.Code_BAD_STATE, "job %d has a script, which says itself how it ends; cancel it to end it sooner", j.Id))
 	case m.ExitCode > 255 || m.ExitSignal > 64 && m.ExitSignal != events.SignalOOM:
@@ -433,7 +433,7 @@ func (d *Desk) requeue(m *events.Requeue) []*events.Fact {
 		}
 		for _, p := range parts {
 			if !d.mayControl(p.job) {
-				a.fail(p.job.Id, refuse(events.Code_ACCESS_DENIED, "job %d belongs to %s", p.job.Id, p.job.GetOwner().GetUser()))
+				a.fail(p.job.Id, a.d.notYours(p.job))
 				continue
 			}
 			one(p)
