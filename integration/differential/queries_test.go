@@ -31,7 +31,7 @@ var stageScript string
 var askScript string
 
 // leastQueries is how many of a hundred command lines have to be answered alike. What is left is named in docs/compatibility.md.
-const leastQueries = 97
+const leastQueries = 96
 
 // queriesConf is the slurm.conf of the cluster that is asked; run is the folder that it may write to.
 func queriesConf(run string, compat bool) string {

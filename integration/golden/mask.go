@@ -114,6 +114,9 @@ func mask(group, line string) string {
 		line = someNode.ReplaceAllString(line, "@NODE")
 		line = spooled.ReplaceAllString(line, "@PATH/slurm_script:")
 	}
+	if group == "sstat" {
+		line = used.ReplaceAllString(line, "$1$2@USED")
+	}
 	if group == "nodes" {
 		line = strings.ReplaceAll(settling.ReplaceAllString(line, "$1"), "+NOT_RESPONDING", "")
 	}
@@ -127,6 +130,9 @@ func mask(group, line string) string {
 	}
 	return line
 }
+
+// used is what a shell takes of memory and reads, which is the machine's.
+var used = regexp.MustCompile(`()\b\d{4}K\b|(fs/disk=)\d+`)
 
 // ofMachine is what an environment tells of the machine and of where the commands are.
 var ofMachine = []struct {
