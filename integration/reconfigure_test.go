@@ -33,7 +33,7 @@ func TestReconfigure(t *testing.T) {
 			second := c.submit("-n2", "-t10", "--wrap", "sleep 600")
 			long := c.submit("-n2", "-t40", "--wrap", "sleep 600")
 			r := c.try("stint", "plan", "--dir", c.dir, file+".next")
-			for _, want := range []string{"+ n2: ", "~ main: MaxTime 1h0m0s -> 30m0s", "\n  " + second + " of ", "then it starts on n2\n", "\n  " + long + " of ", "(PartitionTimeLimit)", "2 jobs would fare otherwise. Now 2 wait and 1 run."} {
+			for _, want := range []string{"+ n2: ", "~ main: MaxTime 01:00:00 -> 00:30:00", "\n  " + second + " of ", "then it starts on n2\n", "\n  " + long + " of ", "(PartitionTimeLimit)", "2 jobs would fare otherwise. Now 2 wait and 1 run."} {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("the plan lacks %q: %d\n%s%s", want, r.code, r.out, r.err)
 				}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
@@ -66,11 +67,19 @@ func scancel(args []string, w *World) int {
 	return code
 }
 
+// stepTold is how long it takes at most, on a node that is not busy, until a step that has just begun is known to the controller: nodes wait
+// a little before they tell, since many steps are over by then.
+const stepTold = 100 * time.Millisecond
+
 // cancel sends one act with the first of the targets. What is over, or was never there, is no failure, as Slurm has it.
 func cancel(s *slurm.Scancel, w *World) int {
 	m := s.Cancel.CloneVT()
 	m.Targets = m.Targets[:min(len(m.Targets), targetsAtOnce)]
 	v, err := w.control("scancel", events.Verb_CANCEL, m)
+	if err == nil && len(m.Targets) == 1 && m.Targets[0].HasStep && len(v.Targets) == 1 && v.Targets[0].Code == events.Code_UNKNOWN_STEP {
+		w.Wait(stepTold)
+		v, err = w.control("scancel", events.Verb_CANCEL, m)
+	}
 	if err != nil {
 		w.unmet("scancel", err)
 		if len(m.Targets) > 0 && m.Filter == nil && m.Signal == 0 && !m.BatchOnly {
