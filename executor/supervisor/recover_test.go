@@ -272,13 +272,8 @@ func TestKilledSupervisorEndsWhatIsLeft(t *testing.T) {
 	if x := r.exit(l.Key); x.End != End_LOST_STATUS {
 		t.Errorf("%v", x)
 	}
-	go reap(a)
-	go reap(b)
-	if lives(a) || lives(b) {
-		t.Error("what was left is still there")
-		_ = syscall.Kill(a, syscall.SIGKILL)
-		_ = syscall.Kill(b, syscall.SIGKILL)
-	}
+	r.gone(reap, a)
+	r.gone(reap, b)
 }
 
 // A journal of an earlier boot ends everything in it; nothing is looked for, since the numbers mean others now.
