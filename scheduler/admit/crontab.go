@@ -87,19 +87,7 @@ func (d *Desk) cronJob(id uint32, entry *events.JobSpec, together int) (*events.
 	if spec.BeginUs = spec.Cron.Next(d.now, d.r.Zone()); spec.BeginUs == 0 {
 		return nil, refuse(events.Code_MALFORMED, "there is no such time in the years to come")
 	}
-	a := &events.Admitted{
-		Intent: d.ref(), Job: id, Spec: spec,
-		Owner: &events.Owner{Uid: d.who.Uid, Gid: d.who.Gid, User: d.who.User, Group: d.who.Group, Groups: d.who.Groups},
-	}
-	switch {
-	case spec.Hold:
-		a.Hold = events.HoldKind_HELD_USER
-	case spec.HasPriority && spec.Priority == 0:
-		a.Hold = events.HoldKind_HELD_ADMIN
-	default:
-		a.Priority = priorityOf(id, spec)
-	}
-	return &events.Fact{Kind: &events.Fact_Admitted{Admitted: a}}, nil
+	return d.admitted(id, spec, 0), nil
 }
 
 // explicitCron says whether the site wants it said when a job of a crontab is cancelled.

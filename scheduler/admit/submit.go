@@ -47,21 +47,26 @@ func (d *Desk) submit(m *events.Submit) []*events.Fact {
 		if r := d.complete(spec, len(specs)); r != nil {
 			return d.refused(r)
 		}
-		a := &events.Admitted{
-			Intent: d.ref(), Job: id, Spec: spec, Component: uint32(i),
-			Owner: &events.Owner{Uid: d.who.Uid, Gid: d.who.Gid, User: d.who.User, Group: d.who.Group, Groups: d.who.Groups},
-		}
-		switch {
-		case spec.Hold:
-			a.Hold = events.HoldKind_HELD_USER
-		case spec.HasPriority && spec.Priority == 0:
-			a.Hold = events.HoldKind_HELD_ADMIN
-		default:
-			a.Priority = priorityOf(id, spec)
-		}
-		facts = append(facts, &events.Fact{Kind: &events.Fact_Admitted{Admitted: a}})
+		facts = append(facts, d.admitted(id, spec, uint32(i)))
 	}
 	return facts
+}
+
+// admitted is the fact that a job of whoever asks is taken: held, or with its priority. component counts within a heterogeneous job, from 0.
+func (d *Desk) admitted(id uint32, spec *events.JobSpec, component uint32) *events.Fact {
+	a := &events.Admitted{
+		Intent: d.ref(), Job: id, Spec: spec, Component: component,
+		Owner: &events.Owner{Uid: d.who.Uid, Gid: d.who.Gid, User: d.who.User, Group: d.who.Group, Groups: d.who.Groups},
+	}
+	switch {
+	case spec.Hold:
+		a.Hold = events.HoldKind_HELD_USER
+	case spec.HasPriority && spec.Priority == 0:
+		a.Hold = events.HoldKind_HELD_ADMIN
+	default:
+		a.Priority = priorityOf(id, spec)
+	}
+	return &events.Fact{Kind: &events.Fact_Admitted{Admitted: a}}
 }
 
 // apart prepares the components of a heterogeneous job: none is an array, and none gets a node that another names.
