@@ -96,33 +96,9 @@ func (w *World) dial(command string) (*wire.Conn, error) {
 	return c, nil
 }
 
-var table = map[string]*command{}
-
-// command is one of Slurm's names.
-type command struct {
-	summary string
-	run     func(args []string, w *World) int
-}
-
-// Names are the commands there are, in alphabetical order.
-func Names() []string {
-	names := make([]string, 0, len(table))
-	for name := range table {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Has reports whether name is a command of Slurm's that Stint has.
-func Has(name string) bool { return table[name] != nil }
-
-// Summary says in a few words what a command does.
-func Summary(name string) string { return table[name].summary }
-
 // Run runs a command with its arguments and returns its exit code.
 func Run(name string, args []string, w *World) int {
-	c := table[name]
+	c := find(name)
 	if c == nil {
 		fmt.Fprintf(w.Stderr, "stint: there is no command %s\n", name)
 		return 1

@@ -11,12 +11,6 @@ import (
 	"stint/projections"
 )
 
-func init() {
-	for name, what := range map[string]string{"slurmctld": "tell the controller's version", "slurmdbd": "tell the accounting's version", "slurmd": "tell a node's version, hardware and devices"} {
-		table[name] = &command{what, func(args []string, w *World) int { return daemon(name, args, w) }}
-	}
-}
-
 // daemon answers what tools ask of Slurm's daemons by their names.
 func daemon(name string, args []string, w *World) int {
 	d, err := slurm.ReadDaemon(name, w.input(args))

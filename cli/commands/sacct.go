@@ -17,8 +17,6 @@ import (
 	"stint/projections"
 )
 
-func init() { table["sacct"] = &command{"show what jobs there were and what they used", sacct} }
-
 func sacct(args []string, w *World) int {
 	q, err := slurm.ReadSacct(w.input(args))
 	switch {

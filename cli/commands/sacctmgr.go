@@ -15,10 +15,6 @@ import (
 	"stint/projections"
 )
 
-func init() {
-	table["sacctmgr"] = &command{"show and change accounts, users, QoS and their limits", sacctmgr}
-}
-
 // manager is one run of sacctmgr.
 type manager struct {
 	w   *World

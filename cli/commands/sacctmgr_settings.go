@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -134,7 +135,7 @@ func (m *manager) knownQos(l *events.ListChange) error {
 }
 
 // errTold is for what was said on stdout already.
-var errTold = fmt.Errorf("")
+var errTold = errors.New("")
 
 func (m *manager) flags(to *settings, t slurm.Term) error {
 	known := slurm.FlagsIn(m.w.Release())

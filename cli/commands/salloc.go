@@ -25,10 +25,6 @@ import (
 	"stint/projections"
 )
 
-func init() {
-	table["salloc"] = &command{"hold nodes while a command runs here", salloc}
-}
-
 func salloc(args []string, w *World) int {
 	if w.Dir == "" {
 		return w.complain("salloc", errors.New("the working directory is not there any more; change to one that is"))

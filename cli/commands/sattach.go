@@ -16,8 +16,6 @@ import (
 	"stint/executor/tasks"
 )
 
-func init() { table["sattach"] = &command{"attach to the tasks of a step that runs", sattach} }
-
 func sattach(args []string, w *World) int {
 	s, err := slurm.ReadSattach(w.input(args))
 	switch {

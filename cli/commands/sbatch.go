@@ -15,15 +15,12 @@ import (
 
 	"stint/cli/nofile"
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/cli/wire"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/projections"
 )
-
-func init() {
-	table["sbatch"] = &command{"submit a batch script", sbatch}
-}
 
 // call is what a call of sbatch, salloc or srun with these arguments depends on.
 func (w *World) call(args []string) slurm.SbatchInput {
@@ -224,10 +221,12 @@ func umask() uint32 {
 }
 
 // limitNames are the limits that can be passed on, by Slurm's names.
-var limitNames = map[string]int{
-	"AS": unix.RLIMIT_AS, "CORE": unix.RLIMIT_CORE, "CPU": unix.RLIMIT_CPU, "DATA": unix.RLIMIT_DATA, "FSIZE": unix.RLIMIT_FSIZE,
-	"MEMLOCK": unix.RLIMIT_MEMLOCK, "NOFILE": unix.RLIMIT_NOFILE, "NPROC": unix.RLIMIT_NPROC, "RSS": unix.RLIMIT_RSS, "STACK": unix.RLIMIT_STACK,
-}
+var limitNames = once.Value[map[string]int]{Make: func() map[string]int {
+	return map[string]int{
+		"AS": unix.RLIMIT_AS, "CORE": unix.RLIMIT_CORE, "CPU": unix.RLIMIT_CPU, "DATA": unix.RLIMIT_DATA, "FSIZE": unix.RLIMIT_FSIZE,
+		"MEMLOCK": unix.RLIMIT_MEMLOCK, "NOFILE": unix.RLIMIT_NOFILE, "NPROC": unix.RLIMIT_NPROC, "RSS": unix.RLIMIT_RSS, "STACK": unix.RLIMIT_STACK,
+	}
+}}
 
 // rlimits returns the submitter's resource limits that are to be passed on: ALL (also if nothing is said), NONE, or names.
 func rlimits(propagate string) []*events.Rlimit {
@@ -240,7 +239,7 @@ func rlimits(propagate string) []*events.Rlimit {
 		names = []string{"AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"}
 	}
 	for _, name := range names {
-		number, ok := limitNames[name]
+		number, ok := limitNames.Get()[name]
 		if !ok {
 			continue
 		}

@@ -21,8 +21,6 @@ import (
 	"stint/executor/tasks"
 )
 
-func init() { table["sbcast"] = &command{"copy a file to the nodes of a job", sbcast} }
-
 func sbcast(args []string, w *World) int {
 	s, err := slurm.ReadSbcast(w.input(args))
 	switch {

@@ -15,8 +15,6 @@ import (
 	"stint/projections"
 )
 
-func init() { table["scancel"] = &command{"end jobs, or send them signals", scancel} }
-
 // targetsAtOnce is how many jobs one act names: what the agent takes has an end.
 const targetsAtOnce = 2000
 
@@ -99,7 +97,7 @@ func cancel(s *slurm.Scancel, w *World) int {
 		code = max(code, scancelExit(t.Code))
 	}
 	if s.Verbose > 0 && !s.Quiet && v.Touched == 0 && code == 0 {
-		fmt.Fprintln(w.Stderr, "scancel: nothing was left to end: "+refusals[events.Code_ALREADY_DONE])
+		fmt.Fprintln(w.Stderr, "scancel: nothing was left to end: "+refusals.Get()[events.Code_ALREADY_DONE])
 	}
 	return code
 }
@@ -214,7 +212,7 @@ func confirm(s *slurm.Scancel, w *World) (done bool, code int) {
 asking:
 	for _, t := range targets {
 		if t != nil && !slices.ContainsFunc(rows, func(r format.Job) bool { return meant(t, r) }) {
-			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on %s id %s: %s\n", targetKind(t), targetLabel(t), refusals[events.Code_UNKNOWN_JOB])
+			fmt.Fprintf(w.Stderr, "scancel: error: Kill job error on %s id %s: %s\n", targetKind(t), targetLabel(t), refusals.Get()[events.Code_UNKNOWN_JOB])
 			code = 1
 			continue
 		}

@@ -18,10 +18,6 @@ import (
 	"stint/projections"
 )
 
-func init() {
-	table["scontrol"] = &command{"show and change jobs, nodes and the cluster", scontrol}
-}
-
 func scontrol(args []string, w *World) int {
 	s, err := slurm.ReadScontrol(w.input(args))
 	switch {
@@ -148,7 +144,7 @@ func named(names, users []string, w *World) ([]*events.Target, error) {
 		}
 	}
 	if len(targets) == 0 {
-		return nil, fmt.Errorf("%w %s: %s", errNoneNamed, strings.Join(names, ","), refusals[events.Code_UNKNOWN_JOB])
+		return nil, fmt.Errorf("%w %s: %s", errNoneNamed, strings.Join(names, ","), refusals.Get()[events.Code_UNKNOWN_JOB])
 	}
 	return targets, nil
 }
@@ -182,7 +178,7 @@ func send(s *slurm.Scontrol, w *World, verb events.Verb, b body) int {
 // failure says why an act was not done to one of its targets, which is called as it was given.
 func failure(s *slurm.Scontrol, v *events.Verdict) string {
 	text := refused(v.Code, v.Text)
-	if refusals[v.Code] == "" {
+	if refusals.Get()[v.Code] == "" {
 		return text
 	}
 	for _, t := range s.Targets {
@@ -228,12 +224,12 @@ func waitJob(s *slurm.Scontrol, w *World) int {
 		c := w.context("", false)
 		rows := narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false), []*events.Target{t})
 		if len(rows) == 0 {
-			return w.complain("scontrol", fmt.Errorf("job %s: %s", targetLabel(t), refusals[events.Code_UNKNOWN_JOB]))
+			return w.complain("scontrol", fmt.Errorf("job %s: %s", targetLabel(t), refusals.Get()[events.Code_UNKNOWN_JOB]))
 		}
 		for _, r := range rows {
 			switch {
 			case r.Over():
-				return w.complain("scontrol", fmt.Errorf("job %s: %s", r.Label(), refusals[events.Code_ALREADY_DONE]))
+				return w.complain("scontrol", fmt.Errorf("job %s: %s", r.Label(), refusals.Get()[events.Code_ALREADY_DONE]))
 			case r.Waits():
 				return w.complain("scontrol", fmt.Errorf("job %s has not started, so it has no nodes that could be ready", r.Label()))
 			}
@@ -327,7 +323,7 @@ func writeScript(s *slurm.Scontrol, w *World) int {
 	c := w.context("", false)
 	rows := narrowed(format.Jobs(a.GetJobs().GetJobs(), &c, false), []*events.Target{t})
 	if len(rows) == 0 {
-		return fail(errors.New(refusals[events.Code_UNKNOWN_JOB]))
+		return fail(errors.New(refusals.Get()[events.Code_UNKNOWN_JOB]))
 	}
 	script := rows[0].GetSpec().GetScript()
 	if script.GetLength() == 0 {

@@ -12,6 +12,7 @@ import (
 	"stint/cli/slurm"
 	"stint/cli/slurm/conf"
 	"stint/cli/slurm/format"
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/projections"
 )
@@ -26,16 +27,18 @@ func partition(s *slurm.Scontrol, w *World) int {
 }
 
 // errorNumbers are Slurm's numbers for refusals, and the codes they stand for here.
-var errorNumbers = map[int64]events.Code{
-	2000: events.Code_INVALID_PARTITION, 2002: events.Code_ACCESS_DENIED, 2005: events.Code_INVALID_FEATURE, 2006: events.Code_INVALID_GRES, 2010: events.Code_POLICY,
-	2014: events.Code_NODE_CONFIG_UNAVAILABLE, 2017: events.Code_UNKNOWN_JOB, 2018: events.Code_INVALID_NODE, 2021: events.Code_ALREADY_DONE,
-	2089: events.Code_DUPLICATE_TRIGGER, 2096: events.Code_CRON_CHANGE, 2098: events.Code_CRON_CANCEL, 2043: events.Code_INVALID_NODE_STATE, 2045: events.Code_INVALID_ACCOUNT, 2051: events.Code_INVALID_TIME_LIMIT, 2066: events.Code_INVALID_QOS,
-}
+var errorNumbers = once.Value[map[int64]events.Code]{Make: func() map[int64]events.Code {
+	return map[int64]events.Code{
+		2000: events.Code_INVALID_PARTITION, 2002: events.Code_ACCESS_DENIED, 2005: events.Code_INVALID_FEATURE, 2006: events.Code_INVALID_GRES, 2010: events.Code_POLICY,
+		2014: events.Code_NODE_CONFIG_UNAVAILABLE, 2017: events.Code_UNKNOWN_JOB, 2018: events.Code_INVALID_NODE, 2021: events.Code_ALREADY_DONE,
+		2089: events.Code_DUPLICATE_TRIGGER, 2096: events.Code_CRON_CHANGE, 2098: events.Code_CRON_CANCEL, 2043: events.Code_INVALID_NODE_STATE, 2045: events.Code_INVALID_ACCOUNT, 2051: events.Code_INVALID_TIME_LIMIT, 2066: events.Code_INVALID_QOS,
+	}
+}}
 
 // errorText is what a number of an error stands for: the system's up to 1000, Slurm's of refusals that are known here.
 func errorText(n int64) string {
-	if code, ok := errorNumbers[n]; ok {
-		return refusals[code]
+	if code, ok := errorNumbers.Get()[n]; ok {
+		return refusals.Get()[code]
 	}
 	if n == 0 {
 		return "No error"
@@ -171,5 +174,5 @@ func pidInfo(s *slurm.Scontrol, w *World) int {
 		fmt.Fprintf(w.Stdout, "Slurm JobId=%d ends at %s\n", p.job, end)
 		return 0
 	}
-	return w.complain("scontrol", fmt.Errorf("job %d: %s", p.job, refusals[events.Code_UNKNOWN_JOB]))
+	return w.complain("scontrol", fmt.Errorf("job %d: %s", p.job, refusals.Get()[events.Code_UNKNOWN_JOB]))
 }

@@ -10,10 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 )
 
 // switches are words of a conversation that stand for options of the command line.
-var switches = map[string]string{"all": "-a", "details": "-d", "hide": "--hide", "oneliner": "-o", "quiet": "-Q", "verbose": "-v"}
+var switches = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{"all": "-a", "details": "-d", "hide": "--hide", "oneliner": "-o", "quiet": "-Q", "verbose": "-v"}
+}}
 
 // converse reads commands line by line, as scontrol without a command does; given are the options of the command line. It
 // ends with 1 if any of them failed.
@@ -45,8 +48,8 @@ func converse(given []string, w *World) int {
 			continue
 		case words[0] == "exit", words[0] == "quit", words[0] == "e", words[0] == "q":
 			return code
-		case switches[words[0]] != "" && len(words) == 1:
-			given = append(given, switches[words[0]])
+		case switches.Get()[words[0]] != "" && len(words) == 1:
+			given = append(given, switches.Get()[words[0]])
 			continue
 		}
 		s, wrong := slurm.ReadScontrol(w.input(append(slices.Clone(given), words...)))

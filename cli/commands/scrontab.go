@@ -19,10 +19,6 @@ import (
 	"stint/projections"
 )
 
-func init() {
-	table["scrontab"] = &command{"jobs that recur: list, edit or replace the crontab", scrontab}
-}
-
 // maxCrontab is how many bytes of a crontab are read: more than admission takes, so that it says so.
 const maxCrontab = 1 << 20
 
@@ -64,7 +60,7 @@ func scrontab(args []string, w *World) int {
 	case !s.List && (s.File != "" || !terminal):
 		return c.replace(s.File)
 	case a.GetCrontab().GetDenied():
-		return w.noCrontab("slurm_request_crontab failed: " + refusals[events.Code_ACCESS_DENIED])
+		return w.noCrontab("slurm_request_crontab failed: " + refusals.Get()[events.Code_ACCESS_DENIED])
 	}
 	have := a.GetCrontab().GetCrontab()
 	text := slurm.MarkLines(have.GetText(), slurm.MarkDisabled, have.GetDisabled())

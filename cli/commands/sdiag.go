@@ -7,8 +7,6 @@ import (
 	"stint/cli/slurm/format"
 )
 
-func init() { table["sdiag"] = &command{"show what the controller and this host's agent did", sdiag} }
-
 func sdiag(args []string, w *World) int {
 	q, err := slurm.ReadSdiag(w.input(args))
 	switch {

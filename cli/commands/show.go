@@ -12,6 +12,7 @@ import (
 	"stint/cli/site"
 	"stint/cli/slurm"
 	"stint/cli/slurm/format"
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/projections"
@@ -46,7 +47,7 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 	case "aliases":
 		return showAliases(s, w)
 	case "topology", "federation", "burstbuffer", "bbstat", "dwstat":
-		fmt.Fprintf(w.Stderr, "scontrol: %s\n", absent[s.Entity])
+		fmt.Fprintf(w.Stderr, "scontrol: %s\n", absent.Get()[s.Entity])
 		return 0
 	case "reservation":
 		if len(s.IDs) > 0 {
@@ -66,13 +67,15 @@ func scontrolShow(s *slurm.Scontrol, w *World) int {
 }
 
 // absent is what there is to say of what a cluster of Stint's never has: as with Slurm there is nothing on standard output.
-var absent = map[string]string{
-	"topology":    "no topology is configured: nodes are alike in reach",
-	"federation":  "the cluster is in no federation",
-	"burstbuffer": "there is no burst buffer",
-	"bbstat":      "there is no burst buffer",
-	"dwstat":      "there is no burst buffer",
-}
+var absent = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"topology":    "no topology is configured: nodes are alike in reach",
+		"federation":  "the cluster is in no federation",
+		"burstbuffer": "there is no burst buffer",
+		"bbstat":      "there is no burst buffer",
+		"dwstat":      "there is no burst buffer",
+	}
+}}
 
 // showAliases names the nodes of a host.
 func showAliases(s *slurm.Scontrol, w *World) int {

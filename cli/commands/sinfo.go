@@ -12,8 +12,6 @@ import (
 	"stint/projections"
 )
 
-func init() { table["sinfo"] = &command{"show partitions and nodes", sinfo} }
-
 func sinfo(args []string, w *World) int {
 	q, err := slurm.ReadSinfo(w.input(args))
 	switch {
@@ -88,7 +86,7 @@ func sinfoJSON(q *slurm.Sinfo, w *World, answer *projections.AnswerNodes) int {
 	cluster := answer.GetConfig().GetCluster()
 	exact := *q
 	exact.Exact = true
-	l, _ := format.SinfoFields.ByLetter(jsonAlike)
+	l, _ := format.SinfoFields.Get().ByLetter(jsonAlike)
 	groups := format.Groups(&exact, l, answer, w.nodeContext(answer, q.NoConvert))
 	return printJSON(w, "sinfo", cluster, false, len(groups), func(i int) any { return groups[i].JSON(answer.GetNodes()) })
 }

@@ -14,8 +14,6 @@ import (
 	"stint/projections"
 )
 
-func init() { table["squeue"] = &command{"show the queue", squeue} }
-
 func squeue(args []string, w *World) int {
 	q, err := slurm.ReadSqueue(w.input(args))
 	switch {
@@ -286,7 +284,7 @@ func squeueSteps(q *slurm.Squeue, w *World, jobs []format.Job) int {
 		order = stepSort
 	}
 	steps := namedSteps(format.Steps(jobs), slices.Concat(q.Jobs, q.StepIDs))
-	return show(w, "squeue", format.StepFields, listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long && q.Verbose == 0, q.NoHeader}, format.SortRules{}, steps,
+	return show(w, "squeue", format.StepFields.Get(), listing{q.Fields, q.Format, format.SqueueStepFormat, order, q.Long && q.Verbose == 0, q.NoHeader}, format.SortRules{}, steps,
 		func(steps []format.Step) []format.Step { return steps })
 }
 

@@ -20,10 +20,6 @@ import (
 	"stint/projections"
 )
 
-func init() {
-	table["srun"] = &command{"run tasks of a parallel job", srun}
-}
-
 func srun(args []string, w *World) int {
 	if w.Dir == "" {
 		return w.complain("srun", errors.New("the working directory is not there any more; change to one that is"))

@@ -16,8 +16,6 @@ import (
 	"stint/projections"
 )
 
-func init() { table["sstat"] = &command{"show what steps use at this moment", sstat} }
-
 func sstat(args []string, w *World) int {
 	q, err := slurm.ReadSstat(w.input(args))
 	switch {

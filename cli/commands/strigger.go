@@ -15,8 +15,6 @@ import (
 	"stint/projections"
 )
 
-func init() { table["strigger"] = &command{"programs that run when something happens", strigger} }
-
 func strigger(args []string, w *World) int {
 	s, err := slurm.ReadStrigger(w.input(args))
 	switch {

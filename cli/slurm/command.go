@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/idset"
@@ -234,10 +235,13 @@ func (s States) Any() bool {
 }
 
 // states that are shown in place of the others while they last; of these the first, SPECIAL_EXIT and STOPPED occur here.
-var passingStates = map[string]string{
-	"CG": "COMPLETING", "CF": "CONFIGURING", "SO": "STAGE_OUT", "RS": "RESIZING", "RQ": "REQUEUED", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
-	"SE": "SPECIAL_EXIT", "ST": "STOPPED", "RV": "REVOKED", "RD": "RESV_DEL_HOLD", "SI": "SIGNALING",
-}
+var passingStates = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"CG": "COMPLETING", "CF": "CONFIGURING", "SO": "STAGE_OUT", "RS": "RESIZING", "RQ": "REQUEUED", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD",
+		"SE": "SPECIAL_EXIT", "ST": "STOPPED", "RV": "REVOKED", "RD": "RESV_DEL_HOLD", "SI": "SIGNALING",
+	}
+
+}}
 
 // StateNames are the words ParseStates knows, for sentences and --helpstate.
 func StateNames() []string {
@@ -265,7 +269,7 @@ next:
 			seen[s] = true
 			continue
 		}
-		for short, long := range passingStates {
+		for short, long := range passingStates.Get() {
 			if strings.EqualFold(w, short) || strings.EqualFold(w, long) {
 				out.Completing = out.Completing || short == "CG"
 				out.Requeued = out.Requeued || short == "RQ"

@@ -174,11 +174,11 @@ func TestCommandTables(t *testing.T) {
 			}
 		}
 	}
-	check(&SqueueTable, sortedKeys(squeueEffects))
-	check(&ScancelTable, sortedKeys(scancelEffects))
-	check(&SinfoTable, sortedKeys(sinfoEffects))
-	check(&SacctTable, sortedKeys(sacctEffects))
-	check(&ScontrolTable, sortedKeys(scontrolEffects))
+	check(&SqueueTable, sortedKeys(squeueEffects.Get()))
+	check(&ScancelTable, sortedKeys(scancelEffects.Get()))
+	check(&SinfoTable, sortedKeys(sinfoEffects.Get()))
+	check(&SacctTable, sortedKeys(sacctEffects.Get()))
+	check(&ScontrolTable, sortedKeys(scontrolEffects.Get()))
 }
 
 func FuzzCommands(f *testing.F) {

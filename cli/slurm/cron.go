@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -18,18 +19,24 @@ type cronField struct {
 	names []string // from low on, or from 1 on
 }
 
-var cronFields = [5]cronField{
-	{what: "minute", last: 60, wraps: true},
-	{what: "hour", last: 24, wraps: true},
-	{what: "day of the month", first: 1, low: 1, last: 31},
-	{what: "month", first: 1, low: 1, last: 12, names: strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")},
-	{what: "day of the week", first: 1, last: 7, wraps: true, names: strings.Fields("mon tue wed thu fri sat sun")},
-}
+var cronFields = once.Value[[]cronField]{Make: func() []cronField {
+	return []cronField{
+		{what: "minute", last: 60, wraps: true},
+		{what: "hour", last: 24, wraps: true},
+		{what: "day of the month", first: 1, low: 1, last: 31},
+		{what: "month", first: 1, low: 1, last: 12, names: strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")},
+		{what: "day of the week", first: 1, last: 7, wraps: true, names: strings.Fields("mon tue wed thu fri sat sun")},
+	}
+
+}}
 
 // cronWords are the short ways to say when. What of the five fields is * counts as with the fields written out.
-var cronWords = map[string]string{
-	"yearly": "0 0 1 1 *", "annually": "0 0 1 1 *", "monthly": "0 0 1 * *", "weekly": "0 0 * * 0", "daily": "0 0 * * *", "midnight": "0 0 * * *", "hourly": "0 0-23 * * *",
-}
+var cronWords = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"yearly": "0 0 1 1 *", "annually": "0 0 1 1 *", "monthly": "0 0 1 * *", "weekly": "0 0 * * 0", "daily": "0 0 * * *", "midnight": "0 0 * * *", "hourly": "0 0-23 * * *",
+	}
+
+}}
 
 // parseCron reads when a line of a crontab runs: five fields, or a word such as @daily. It returns the rest of the line, the
 // command.
@@ -40,7 +47,7 @@ func parseCron(line string) (c *events.Cron, command string, err error) {
 		if end < 0 {
 			end = len(word)
 		}
-		fields, known := cronWords[strings.ToLower(word[:end])]
+		fields, known := cronWords.Get()[strings.ToLower(word[:end])]
 		if !known {
 			return nil, "", fmt.Errorf("@%.20s is no time; write @hourly, @daily, @midnight, @weekly, @monthly, @yearly or five fields", word[:end])
 		}
@@ -54,12 +61,12 @@ func parseCron(line string) (c *events.Cron, command string, err error) {
 	} else {
 		c = &events.Cron{}
 		var sets [5]uint64
-		for i := range cronFields {
+		for i := range cronFields.Get() {
 			end := strings.IndexAny(rest, " \t")
 			if end <= 0 {
-				return nil, "", fmt.Errorf("the line ends before its %s; a line has five fields that say when, and a command behind them", cronFields[i].what)
+				return nil, "", fmt.Errorf("the line ends before its %s; a line has five fields that say when, and a command behind them", cronFields.Get()[i].what)
 			}
-			if sets[i], err = cronFields[i].parse(rest[:end]); err != nil {
+			if sets[i], err = cronFields.Get()[i].parse(rest[:end]); err != nil {
 				return nil, "", err
 			}
 			if rest[:end] == "*" {

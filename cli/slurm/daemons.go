@@ -1,17 +1,21 @@
 package slurm
 
+import "stint/cli/slurm/once"
+
 // DaemonTables are the options of Slurm's daemons that are answered: those by which tools find out what is installed. Nothing is started by these
 // names; Stint's own processes are started by stint.
-var DaemonTables = map[string]*Table{
-	"slurmctld": {Command: "slurmctld", Usage: "-V", Options: daemonOptions},
-	"slurmdbd":  {Command: "slurmdbd", Usage: "-V", Options: daemonOptions},
-	"slurmd": {Command: "slurmd", Usage: "-V | -C | -G", Options: append([]Option{
-		{"", 'C', None, T1, 0, 0, "", "hardware", "", "print what this machine has, as a line for slurm.conf"},
-		{"", 'G', None, T1, 0, 0, "", "gres", "", "print the devices of the node"},
-		{"", 'N', Required, T1, 0, 0, "", "node", "NAME", "as this node"},
-	}, daemonOptions...)},
-}
+var DaemonTables = once.Value[map[string]*Table]{Make: func() map[string]*Table {
+	return map[string]*Table{
+		"slurmctld": {Command: "slurmctld", Usage: "-V", Options: daemonOptions},
+		"slurmdbd":  {Command: "slurmdbd", Usage: "-V", Options: daemonOptions},
+		"slurmd": {Command: "slurmd", Usage: "-V | -C | -G", Options: append([]Option{
+			{"", 'C', None, T1, 0, 0, "", "hardware", "", "print what this machine has, as a line for slurm.conf"},
+			{"", 'G', None, T1, 0, 0, "", "gres", "", "print the devices of the node"},
+			{"", 'N', Required, T1, 0, 0, "", "node", "NAME", "as this node"},
+		}, daemonOptions...)},
+	}
 
+}}
 var daemonOptions = []Option{
 	{"", 'D', None, T1, 0, 0, "", "foreground", "", "in the foreground"},
 	{"help", 'h', None, T1, 0, 0, "", "help", "", "show this help"},
@@ -26,20 +30,23 @@ type Daemon struct {
 	Node           string
 }
 
-var daemonEffects = map[string]func(*Daemon, Given) error{
-	"hardware":   on(func(d *Daemon) *bool { return &d.Hardware }),
-	"gres":       on(func(d *Daemon) *bool { return &d.Gres }),
-	"node":       word(func(d *Daemon) *string { return &d.Node }),
-	"foreground": doneHere[Daemon],
-	"help":       doneHere[Daemon],
-	"usage":      doneHere[Daemon],
-	"version":    doneHere[Daemon],
-}
+var daemonEffects = once.Value[map[string]func(*Daemon, Given) error]{Make: func() map[string]func(*Daemon, Given) error {
+	return map[string]func(*Daemon, Given) error{
+		"hardware":   on(func(d *Daemon) *bool { return &d.Hardware }),
+		"gres":       on(func(d *Daemon) *bool { return &d.Gres }),
+		"node":       word(func(d *Daemon) *string { return &d.Node }),
+		"foreground": doneHere[Daemon],
+		"help":       doneHere[Daemon],
+		"usage":      doneHere[Daemon],
+		"version":    doneHere[Daemon],
+	}
+
+}}
 
 // ReadDaemon reads a call of slurmctld, slurmd or slurmdbd. The error is a *Failure, that of a call that would start a daemon included.
 func ReadDaemon(name string, in Input) (*Daemon, error) {
 	d := &Daemon{}
-	rest, print, err := readOptions(DaemonTables[name], in, d, daemonEffects)
+	rest, print, err := readOptions(DaemonTables.Get()[name], in, d, daemonEffects.Get())
 	switch {
 	case err != nil:
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/projections"
@@ -28,15 +29,18 @@ type JobNews struct {
 }
 
 // mailWords are the words of the subject for each kind.
-var mailWords = map[uint32]string{
-	MailBegin: "Began", MailEnd: "Ended", MailFail: "Failed", MailRequeue: "Requeued", MailTimeLimit: "Reached time limit",
-	MailTimeLimit90: "Reached 90% of time limit", MailTimeLimit80: "Reached 80% of time limit", MailTimeLimit50: "Reached 50% of time limit",
-	MailInvalidDepend: "Invalid dependency",
-}
+var mailWords = once.Value[map[uint32]string]{Make: func() map[uint32]string {
+	return map[uint32]string{
+		MailBegin: "Began", MailEnd: "Ended", MailFail: "Failed", MailRequeue: "Requeued", MailTimeLimit: "Reached time limit",
+		MailTimeLimit90: "Reached 90% of time limit", MailTimeLimit80: "Reached 80% of time limit", MailTimeLimit50: "Reached 50% of time limit",
+		MailInvalidDepend: "Invalid dependency",
+	}
+
+}}
 
 // Write makes the letter. now is for what still runs, microseconds.
 func (n *JobNews) Write(now int64) Letter {
-	j, word := n.Job, mailWords[n.Kind]
+	j, word := n.Job, mailWords.Get()[n.Kind]
 	spec := j.GetSpec()
 	l := Letter{To: spec.GetMailUser()}
 	if l.To == "" {

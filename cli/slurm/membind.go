@@ -3,6 +3,8 @@ package slurm
 import (
 	"strconv"
 	"strings"
+
+	"stint/cli/slurm/once"
 )
 
 // MemBind is what --mem-bind says of where tasks get their memory from. The zero value says nothing.
@@ -16,9 +18,12 @@ type MemBind struct {
 }
 
 // memKinds are the kinds, with the words for them.
-var memKinds = map[string]string{
-	"none": "none", "no": "none", "local": "local", "rank": "rank", "map_mem": "map_mem", "mapmem": "map_mem", "mask_mem": "mask_mem", "maskmem": "mask_mem",
-}
+var memKinds = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"none": "none", "no": "none", "local": "local", "rank": "rank", "map_mem": "map_mem", "mapmem": "map_mem", "mask_mem": "mask_mem", "maskmem": "mask_mem",
+	}
+
+}}
 
 // ParseMemBind reads the value of --mem-bind: words joined by commas, where the numbers behind map_mem: and mask_mem: go on over commas.
 func ParseMemBind(value string) (MemBind, error) {
@@ -27,7 +32,7 @@ func ParseMemBind(value string) (MemBind, error) {
 	for i := 0; i < len(words); i++ {
 		w := strings.ToLower(words[i])
 		name, first, listed := strings.Cut(w, ":")
-		switch kind := memKinds[name]; {
+		switch kind := memKinds.Get()[name]; {
 		case w == "v" || w == "verbose":
 			b.Verbose, b.Quiet = true, false
 		case w == "q" || w == "quiet":

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/idset"
@@ -141,82 +142,85 @@ func (s *Sacct) users(g Given) error {
 	return namesOrNumbers(func(a *rows.AskJobs) *[]string { return &a.Users }, func(a *rows.AskJobs) *[]uint32 { return &a.Uids })(s, g)
 }
 
-var sacctEffects = map[string]func(*Sacct, Given) error{
-	"json":         asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
-	"yaml":         asYAML(func(s *Sacct) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
-	"accounts":     askList(func(a *rows.AskJobs) *[]string { return &a.Accounts }),
-	"array":        on(func(s *Sacct) *bool { return &s.Array }),
-	"batch-script": on(func(s *Sacct) *bool { return &s.BatchScript }),
-	"env-vars":     on(func(s *Sacct) *bool { return &s.EnvVars }),
-	"local":        doneHere[Sacct],
-	"allocations":  on(func(s *Sacct) *bool { return &s.Ask.Allocations }),
-	"allusers":     on(func(s *Sacct) *bool { return &s.AllUsers }),
-	"associations": (*Sacct).associations,
-	"brief":        on(func(s *Sacct) *bool { return &s.brief }),
-	"clusters":     word(func(s *Sacct) *string { return &s.Clusters }),
-	"constraints":  askList(func(a *rows.AskJobs) *[]string { return &a.Constraints }),
-	"delimiter":    word(func(s *Sacct) *string { return &s.Delimiter }),
-	"whole-hetjob": wholeHet,
-	"duplicates":   on(func(s *Sacct) *bool { return &s.Ask.Duplicates }),
-	"format": func(s *Sacct, g Given) error {
-		if s.Format != "" && g.Source == FromCommandLine && s.formatted {
-			s.Format += "," + g.Value
+var sacctEffects = once.Value[map[string]func(*Sacct, Given) error]{Make: func() map[string]func(*Sacct, Given) error {
+	return map[string]func(*Sacct, Given) error{
+		"json":         asJSON(func(s *Sacct) (*bool, *string) { return &s.JSON, &s.Print }),
+		"yaml":         asYAML(func(s *Sacct) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
+		"accounts":     askList(func(a *rows.AskJobs) *[]string { return &a.Accounts }),
+		"array":        on(func(s *Sacct) *bool { return &s.Array }),
+		"batch-script": on(func(s *Sacct) *bool { return &s.BatchScript }),
+		"env-vars":     on(func(s *Sacct) *bool { return &s.EnvVars }),
+		"local":        doneHere[Sacct],
+		"allocations":  on(func(s *Sacct) *bool { return &s.Ask.Allocations }),
+		"allusers":     on(func(s *Sacct) *bool { return &s.AllUsers }),
+		"associations": (*Sacct).associations,
+		"brief":        on(func(s *Sacct) *bool { return &s.brief }),
+		"clusters":     word(func(s *Sacct) *string { return &s.Clusters }),
+		"constraints":  askList(func(a *rows.AskJobs) *[]string { return &a.Constraints }),
+		"delimiter":    word(func(s *Sacct) *string { return &s.Delimiter }),
+		"whole-hetjob": wholeHet,
+		"duplicates":   on(func(s *Sacct) *bool { return &s.Ask.Duplicates }),
+		"format": func(s *Sacct, g Given) error {
+			if s.Format != "" && g.Source == FromCommandLine && s.formatted {
+				s.Format += "," + g.Value
+				return nil
+			}
+			s.Format, s.formatted = g.Value, g.Source == FromCommandLine
 			return nil
-		}
-		s.Format, s.formatted = g.Value, g.Source == FromCommandLine
-		return nil
-	},
-	"group":      namesOrNumbers(func(a *rows.AskJobs) *[]string { return &a.Groups }, func(a *rows.AskJobs) *[]uint32 { return &a.Gids }),
-	"help":       doneHere[Sacct],
-	"usage":      doneHere[Sacct],
-	"version":    doneHere[Sacct],
-	"helpformat": on(func(s *Sacct) *bool { return &s.HelpFormat }),
-	"helpreason": func(s *Sacct, g Given) error { s.Print = joinLines(reasonNames()); return nil },
-	"helpstate":  func(s *Sacct, g Given) error { s.Print = joinLines(StateNames()); return nil },
-	"jobs":       (*Sacct).jobs,
-	"long":       on(func(s *Sacct) *bool { return &s.long }),
-	"name":       askList(func(a *rows.AskJobs) *[]string { return &a.Names }),
-	"ncpus": func(s *Sacct, g Given) (err error) {
-		s.Ask.MinCpus, s.Ask.MaxCpus, err = countRange(g)
-		return
-	},
-	"nnodes": func(s *Sacct, g Given) (err error) {
-		s.Ask.MinNodes, s.Ask.MaxNodes, err = countRange(g)
-		return
-	},
-	"noconvert":     func(s *Sacct, g Given) error { s.Unit = tres.Plain; return nil },
-	"nodelist":      nodeWord(func(s *Sacct) *string { return &s.Ask.Nodes }),
-	"noheader":      on(func(s *Sacct) *bool { return &s.NoHeader }),
-	"parsable":      func(s *Sacct, g Given) error { s.Parsable, s.Trailing = true, true; return nil },
-	"parsable2":     func(s *Sacct, g Given) error { s.Parsable, s.Trailing = true, false; return nil },
-	"partition":     askList(func(a *rows.AskJobs) *[]string { return &a.Partitions }),
-	"qos":           askList(func(a *rows.AskJobs) *[]string { return &a.Qos }),
-	"reason":        (*Sacct).reason,
-	"starttime":     doneHere[Sacct], // read with the time of day, see ReadSacct
-	"endtime":       doneHere[Sacct],
-	"state":         (*Sacct).state,
-	"timelimit-max": word(func(s *Sacct) *string { return &s.maxLimit }),
-	"timelimit-min": func(s *Sacct, g Given) error {
-		n, err := ParseLimit(g.Value)
-		if err != nil {
-			return refusal("--timelimit-min: %v", err)
-		}
-		s.Ask.MinLimitS, s.Ask.MaxLimitS = n, n
-		return nil
-	},
-	"truncate": on(func(s *Sacct) *bool { return &s.Ask.Truncate }),
-	"user":     (*Sacct).users,
-	"units": func(s *Sacct, g Given) error {
-		u, ok := tres.ParseUnit(g.Value)
-		if !ok {
-			return refusal("%s is not a unit: write K, M, G, T or P", clip(g.Value))
-		}
-		s.Unit = u
-		return nil
-	},
-	"verbose": counter(func(s *Sacct) *int { return &s.Verbose }),
-	"wckeys":  askList(func(a *rows.AskJobs) *[]string { return &a.Wckeys }),
-}
+		},
+		"group":      namesOrNumbers(func(a *rows.AskJobs) *[]string { return &a.Groups }, func(a *rows.AskJobs) *[]uint32 { return &a.Gids }),
+		"help":       doneHere[Sacct],
+		"usage":      doneHere[Sacct],
+		"version":    doneHere[Sacct],
+		"helpformat": on(func(s *Sacct) *bool { return &s.HelpFormat }),
+		"helpreason": func(s *Sacct, g Given) error { s.Print = joinLines(reasonNames()); return nil },
+		"helpstate":  func(s *Sacct, g Given) error { s.Print = joinLines(StateNames()); return nil },
+		"jobs":       (*Sacct).jobs,
+		"long":       on(func(s *Sacct) *bool { return &s.long }),
+		"name":       askList(func(a *rows.AskJobs) *[]string { return &a.Names }),
+		"ncpus": func(s *Sacct, g Given) (err error) {
+			s.Ask.MinCpus, s.Ask.MaxCpus, err = countRange(g)
+			return
+		},
+		"nnodes": func(s *Sacct, g Given) (err error) {
+			s.Ask.MinNodes, s.Ask.MaxNodes, err = countRange(g)
+			return
+		},
+		"noconvert":     func(s *Sacct, g Given) error { s.Unit = tres.Plain; return nil },
+		"nodelist":      nodeWord(func(s *Sacct) *string { return &s.Ask.Nodes }),
+		"noheader":      on(func(s *Sacct) *bool { return &s.NoHeader }),
+		"parsable":      func(s *Sacct, g Given) error { s.Parsable, s.Trailing = true, true; return nil },
+		"parsable2":     func(s *Sacct, g Given) error { s.Parsable, s.Trailing = true, false; return nil },
+		"partition":     askList(func(a *rows.AskJobs) *[]string { return &a.Partitions }),
+		"qos":           askList(func(a *rows.AskJobs) *[]string { return &a.Qos }),
+		"reason":        (*Sacct).reason,
+		"starttime":     doneHere[Sacct], // read with the time of day, see ReadSacct
+		"endtime":       doneHere[Sacct],
+		"state":         (*Sacct).state,
+		"timelimit-max": word(func(s *Sacct) *string { return &s.maxLimit }),
+		"timelimit-min": func(s *Sacct, g Given) error {
+			n, err := ParseLimit(g.Value)
+			if err != nil {
+				return refusal("--timelimit-min: %v", err)
+			}
+			s.Ask.MinLimitS, s.Ask.MaxLimitS = n, n
+			return nil
+		},
+		"truncate": on(func(s *Sacct) *bool { return &s.Ask.Truncate }),
+		"user":     (*Sacct).users,
+		"units": func(s *Sacct, g Given) error {
+			u, ok := tres.ParseUnit(g.Value)
+			if !ok {
+				return refusal("%s is not a unit: write K, M, G, T or P", clip(g.Value))
+			}
+			s.Unit = u
+			return nil
+		},
+		"verbose": counter(func(s *Sacct) *int { return &s.Verbose }),
+		"wckeys":  askList(func(a *rows.AskJobs) *[]string { return &a.Wckeys }),
+	}
+
+}}
 
 func countRange(g Given) (least, most uint32, err error) {
 	if strings.Trim(g.Value, "0") == "" && g.Value != "" {
@@ -269,8 +273,10 @@ func (s *Sacct) associations(g Given) error {
 }
 
 // uncounted are states that are passed through and that accounting does not keep.
-var uncounted = map[string]bool{"CG": true, "CF": true, "ST": true, "SE": true, "RH": true, "SI": true, "SO": true, "RD": true, "RF": true,
-	"COMPLETING": true, "CONFIGURING": true, "STOPPED": true, "SPECIAL_EXIT": true, "REQUEUE_HOLD": true, "SIGNALING": true, "STAGE_OUT": true, "RESV_DEL_HOLD": true, "REQUEUE_FED": true}
+var uncounted = once.Value[map[string]bool]{Make: func() map[string]bool {
+	return map[string]bool{"CG": true, "CF": true, "ST": true, "SE": true, "RH": true, "SI": true, "SO": true, "RD": true, "RF": true,
+		"COMPLETING": true, "CONFIGURING": true, "STOPPED": true, "SPECIAL_EXIT": true, "REQUEUE_HOLD": true, "SIGNALING": true, "STAGE_OUT": true, "RESV_DEL_HOLD": true, "REQUEUE_FED": true}
+}}
 
 func (s *Sacct) state(g Given) error {
 	if g.Value == "" {
@@ -278,7 +284,7 @@ func (s *Sacct) state(g Given) error {
 	}
 	for _, w := range strings.Split(g.Value, ",") {
 		switch w = strings.ToUpper(strings.TrimSpace(w)); {
-		case uncounted[w]:
+		case uncounted.Get()[w]:
 			return refusal("job state %s is not supported / accounted: jobs pass through it", clip(w))
 		case w == "ALL" && s.release < 2302:
 			return refusal("unrecognized job state value %s; leave --state out for jobs in any state", clip(w))
@@ -368,7 +374,7 @@ func latest(a, b time.Time) time.Time {
 // ReadSacct reads a call of sacct. The error is a *Failure.
 func ReadSacct(in Input) (*Sacct, error) {
 	s := &Sacct{Ask: &rows.AskJobs{}, Separation: Separation{Delimiter: "|"}, release: in.Release}
-	rest, print, err := readOptions(&SacctTable, in, s, sacctEffects)
+	rest, print, err := readOptions(&SacctTable, in, s, sacctEffects.Get())
 	switch {
 	case err != nil:
 		return nil, err

@@ -2,6 +2,8 @@ package slurm
 
 import (
 	"strings"
+
+	"stint/cli/slurm/once"
 )
 
 // SacctmgrTable is the options of sacctmgr.
@@ -38,26 +40,29 @@ type Sacctmgr struct {
 	Words []string // the command: empty means that commands are read from standard input
 }
 
-var sacctmgrEffects = map[string]func(*Sacctmgr, Given) error{
-	"associations": on(func(s *Sacctmgr) *bool { return &s.WithAssoc }),
-	"help":         doneHere[Sacctmgr],
-	"usage":        doneHere[Sacctmgr],
-	"version":      doneHere[Sacctmgr],
-	"immediate":    on(func(s *Sacctmgr) *bool { return &s.Immediate }),
-	"json":         asJSON(func(s *Sacctmgr) (*bool, *string) { return &s.JSON, &s.Print }),
-	"noheader":     on(func(s *Sacctmgr) *bool { return &s.NoHeader }),
-	"oneliner":     doneHere[Sacctmgr],
-	"parsable":     func(s *Sacctmgr, _ Given) error { s.Parsable = 1; return nil },
-	"parsable2":    func(s *Sacctmgr, _ Given) error { s.Parsable = 2; return nil },
-	"quiet":        on(func(s *Sacctmgr) *bool { return &s.Quiet }),
-	"readonly":     on(func(s *Sacctmgr) *bool { return &s.ReadOnly }),
-	"verbose":      counter(func(s *Sacctmgr) *int { return &s.Verbose }),
-}
+var sacctmgrEffects = once.Value[map[string]func(*Sacctmgr, Given) error]{Make: func() map[string]func(*Sacctmgr, Given) error {
+	return map[string]func(*Sacctmgr, Given) error{
+		"associations": on(func(s *Sacctmgr) *bool { return &s.WithAssoc }),
+		"help":         doneHere[Sacctmgr],
+		"usage":        doneHere[Sacctmgr],
+		"version":      doneHere[Sacctmgr],
+		"immediate":    on(func(s *Sacctmgr) *bool { return &s.Immediate }),
+		"json":         asJSON(func(s *Sacctmgr) (*bool, *string) { return &s.JSON, &s.Print }),
+		"noheader":     on(func(s *Sacctmgr) *bool { return &s.NoHeader }),
+		"oneliner":     doneHere[Sacctmgr],
+		"parsable":     func(s *Sacctmgr, _ Given) error { s.Parsable = 1; return nil },
+		"parsable2":    func(s *Sacctmgr, _ Given) error { s.Parsable = 2; return nil },
+		"quiet":        on(func(s *Sacctmgr) *bool { return &s.Quiet }),
+		"readonly":     on(func(s *Sacctmgr) *bool { return &s.ReadOnly }),
+		"verbose":      counter(func(s *Sacctmgr) *int { return &s.Verbose }),
+	}
+
+}}
 
 // ReadSacctmgr reads a call of sacctmgr. The error is a *Failure.
 func ReadSacctmgr(in Input) (*Sacctmgr, error) {
 	s := &Sacctmgr{}
-	words, print, err := readOptions(&SacctmgrTable, in, s, sacctmgrEffects)
+	words, print, err := readOptions(&SacctmgrTable, in, s, sacctmgrEffects.Get())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/tres"
 )
@@ -41,10 +42,13 @@ const (
 )
 
 // unitWords say what is written for a value.
-var unitWords = map[unitKind]string{
-	unitCount: "a whole number", unitMinutes: "minutes or DAYS-HH:MM:SS", unitSeconds: "a time such as 00:05:00",
-	unitFactor: "a number such as 0.5", unitShares: "a whole number or parent",
-}
+var unitWords = once.Value[map[unitKind]string]{Make: func() map[unitKind]string {
+	return map[unitKind]string{
+		unitCount: "a whole number", unitMinutes: "minutes or DAYS-HH:MM:SS", unitSeconds: "a time such as 00:05:00",
+		unitFactor: "a number such as 0.5", unitShares: "a whole number or parent",
+	}
+
+}}
 
 // Settings is every limit and weight, in the order in which they are shown when something is added.
 var Settings = []Setting{
@@ -170,7 +174,7 @@ func (s *Setting) Change(value string, known []string) (*events.LimitChange, err
 			return c, nil
 		}
 	}
-	bad := fmt.Errorf("Bad %s value: %s; write %s, or -1 for none", s.Label(s.Of == ofQos), clip(value), unitWords[s.Unit])
+	bad := fmt.Errorf("Bad %s value: %s; write %s, or -1 for none", s.Label(s.Of == ofQos), clip(value), unitWords.Get()[s.Unit])
 	switch s.Unit {
 	case unitMinutes:
 		sec, err := ParseLimit(value)

@@ -4,8 +4,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -22,7 +22,9 @@ const scriptOnly = ` array batch error export export-file get-user-env ignore-pb
  kill-on-invalid-dep mail-type-array `
 
 // SallocTable is the options of salloc: those of sbatch that are about resources, and its own.
-var SallocTable = sync.OnceValue(func() *Table {
+func SallocTable() *Table { return sallocTable.Get() }
+
+var sallocTable = once.Value[*Table]{Make: func() *Table {
 	return &Table{Command: "salloc", Usage: "[OPTIONS...] [COMMAND [ARGUMENTS...]]", Submits: true, Options: append(resourceOptions(SbatchTable.Options, "SALLOC_", sallocEnv), []Option{
 		{"bell", 0, None, T2, 0, 0, "SALLOC_BELL", "bell", "", "ring the bell when the allocation is granted after waiting"},
 		{"immediate", 'I', Optional, T1, 0, 0, "SALLOC_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
@@ -31,7 +33,7 @@ var SallocTable = sync.OnceValue(func() *Table {
 		{"no-shell", 0, None, T1, 0, 0, "", "no-shell", "", "leave the allocation behind and run nothing"},
 		{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
 	}...)}
-})
+}}
 
 // resourceOptions are the options of sbatch that are about resources, with the variables of another command.
 func resourceOptions(all []Option, prefix, known string) []Option {
@@ -65,34 +67,37 @@ type Allocation struct {
 }
 
 // allocationEffects are the options of salloc that sbatch has not.
-var allocationEffects = map[string]func(*Allocation, Given) error{
-	"bell":     func(a *Allocation, _ Given) error { a.Bell = true; return nil },
-	"no-bell":  func(a *Allocation, _ Given) error { a.NoBell = true; return nil },
-	"no-shell": func(a *Allocation, _ Given) error { a.NoShell = true; return nil },
-	"immediate": func(a *Allocation, g Given) error {
-		a.Immediate = 1
-		if g.Value != "" {
-			n, err := strconv.ParseUint(g.Value, 10, 31)
-			if err != nil {
-				return usage("--immediate: %s is no number of seconds", clip(g.Value))
+var allocationEffects = once.Value[map[string]func(*Allocation, Given) error]{Make: func() map[string]func(*Allocation, Given) error {
+	return map[string]func(*Allocation, Given) error{
+		"bell":     func(a *Allocation, _ Given) error { a.Bell = true; return nil },
+		"no-bell":  func(a *Allocation, _ Given) error { a.NoBell = true; return nil },
+		"no-shell": func(a *Allocation, _ Given) error { a.NoShell = true; return nil },
+		"immediate": func(a *Allocation, g Given) error {
+			a.Immediate = 1
+			if g.Value != "" {
+				n, err := strconv.ParseUint(g.Value, 10, 31)
+				if err != nil {
+					return usage("--immediate: %s is no number of seconds", clip(g.Value))
+				}
+				a.Immediate = int(n)
 			}
-			a.Immediate = int(n)
-		}
-		return nil
-	},
-	"kill-command": func(a *Allocation, g Given) error {
-		a.Kill = 15
-		if g.Value == "" || g.Source == FromEnvironment && g.Value == "1" {
 			return nil
-		}
-		n, ok := ParseSignal(g.Value)
-		if !ok {
-			return usage("--kill-command: %s is no signal; write a name or a number, such as TERM or 15", clip(g.Value))
-		}
-		a.Kill = int(n)
-		return nil
-	},
-}
+		},
+		"kill-command": func(a *Allocation, g Given) error {
+			a.Kill = 15
+			if g.Value == "" || g.Source == FromEnvironment && g.Value == "1" {
+				return nil
+			}
+			n, ok := ParseSignal(g.Value)
+			if !ok {
+				return usage("--kill-command: %s is no signal; write a name or a number, such as TERM or 15", clip(g.Value))
+			}
+			a.Kill = int(n)
+			return nil
+		},
+	}
+
+}}
 
 // Salloc reads a call of salloc: its command line and the SALLOC_ variables. The error is a *Failure.
 func Salloc(in SbatchInput) (*Allocation, error) {
@@ -121,7 +126,7 @@ func Salloc(in SbatchInput) (*Allocation, error) {
 		}
 	}
 	q.own = func(g Given) (bool, error) {
-		effect, own := allocationEffects[g.Option.Effect]
+		effect, own := allocationEffects.Get()[g.Option.Effect]
 		if own {
 			return true, effect(a, g)
 		}

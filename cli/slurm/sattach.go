@@ -3,6 +3,7 @@ package slurm
 import (
 	"strconv"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -59,24 +60,27 @@ func filter(field func(*Sattach) *Filter) func(*Sattach, Given) error {
 	}
 }
 
-var sattachEffects = map[string]func(*Sattach, Given) error{
-	"error-filter":  filter(func(s *Sattach) *Filter { return &s.Errors }),
-	"input-filter":  filter(func(s *Sattach) *Filter { return &s.Input }),
-	"output-filter": filter(func(s *Sattach) *Filter { return &s.Output }),
-	"help":          doneHere[Sattach],
-	"usage":         doneHere[Sattach],
-	"version":       doneHere[Sattach],
-	"label":         on(func(s *Sattach) *bool { return &s.Label }),
-	"layout":        on(func(s *Sattach) *bool { return &s.Layout }),
-	"pty":           on(func(s *Sattach) *bool { return &s.Pty }),
-	"quiet":         on(func(s *Sattach) *bool { return &s.Quiet }),
-	"verbose":       func(s *Sattach, _ Given) error { s.Verbose++; return nil },
-}
+var sattachEffects = once.Value[map[string]func(*Sattach, Given) error]{Make: func() map[string]func(*Sattach, Given) error {
+	return map[string]func(*Sattach, Given) error{
+		"error-filter":  filter(func(s *Sattach) *Filter { return &s.Errors }),
+		"input-filter":  filter(func(s *Sattach) *Filter { return &s.Input }),
+		"output-filter": filter(func(s *Sattach) *Filter { return &s.Output }),
+		"help":          doneHere[Sattach],
+		"usage":         doneHere[Sattach],
+		"version":       doneHere[Sattach],
+		"label":         on(func(s *Sattach) *bool { return &s.Label }),
+		"layout":        on(func(s *Sattach) *bool { return &s.Layout }),
+		"pty":           on(func(s *Sattach) *bool { return &s.Pty }),
+		"quiet":         on(func(s *Sattach) *bool { return &s.Quiet }),
+		"verbose":       func(s *Sattach, _ Given) error { s.Verbose++; return nil },
+	}
+
+}}
 
 // ReadSattach reads a call of sattach.
 func ReadSattach(in Input) (*Sattach, error) {
 	s := &Sattach{}
-	rest, print, err := readOptions(&SattachTable, in, s, sattachEffects)
+	rest, print, err := readOptions(&SattachTable, in, s, sattachEffects.Get())
 	if err != nil || print != "" {
 		s.Print = print
 		return s, err

@@ -231,7 +231,7 @@ func (q *request) apply(g Given) error {
 		}
 		return q.table.Refused(g)
 	}
-	effect, ok := sbatchEffects[g.Option.Effect]
+	effect, ok := sbatchEffects.Get()[g.Option.Effect]
 	if !ok {
 		return q.table.Refused(g)
 	}

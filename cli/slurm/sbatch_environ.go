@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -17,62 +18,65 @@ type told struct {
 
 // toldVariables are in the order in which they are set. They replace variables of the same name that come from the submitter, and pass
 // --export=NONE as every SLURM_ variable does.
-var toldVariables = []told{
-	{"SLURM_PRIO_PROCESS", 0, 0, func(q *request) string { return strconv.Itoa(q.in.Nice) }},
-	{"SLURM_SUBMIT_DIR", 0, 0, func(q *request) string { return q.in.Dir }},
-	{"SLURM_NPROCS", 0, 0, (*request).tasksTold},
-	{"SLURM_NTASKS", 0, 0, (*request).tasksTold},
-	{"SLURM_NTASKS_PER_CORE", 0, 0, specCount((*events.JobSpec).GetTasksPerCore)},
-	{"SLURM_NTASKS_PER_CORE", 0, Release2205, func(q *request) string { // as many as a core has threads, as that release wrote it
-		if q.hinted == "multithread" {
-			return "65535"
-		}
-		return ""
-	}},
-	{"SLURM_NTASKS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetTasksPerGpu)},
-	{"SLURM_NTASKS_PER_NODE", 0, 0, specCount((*events.JobSpec).GetTasksPerNode)},
-	{"SLURM_NTASKS_PER_SOCKET", 0, 0, specCount((*events.JobSpec).GetTasksPerSocket)},
-	{"SLURM_CPUS_PER_TASK", 0, 0, (*request).cpusPerTaskTold},
-	{"SLURM_CPUS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetCpusPerGpu)},
-	{"SLURM_MEM_PER_GPU", 0, 0, func(q *request) string {
-		if n := q.Spec.MemPerGpuMib; n > 0 {
-			return strconv.FormatUint(n, 10)
-		}
-		return ""
-	}},
-	{"SLURM_GPUS", 0, 0, gpusTold("gpus")},
-	{"SLURM_GPUS_PER_NODE", 0, 0, gpusTold("gpus-per-node")},
-	{"SLURM_GPUS_PER_SOCKET", 0, 0, gpusTold("gpus-per-socket")},
-	{"SLURM_GPUS_PER_TASK", 0, 0, gpusTold("gpus-per-task")},
-	{"SLURM_GPU_BIND", 0, 0, func(q *request) string { return q.gpuBound }},
-	{"SLURM_GPU_FREQ", 0, 0, func(q *request) string { return q.gpuClock }},
-	{"SLURM_TRES_PER_TASK", 2311, 0, (*request).tresPerTaskTold},
-	{"SLURM_DISTRIBUTION", 0, 0, func(q *request) string { return distributionTold(q.Spec.Distribution) }},
-	{"SLURM_DIST_PLANESIZE", 0, 0, func(q *request) string {
-		size, _ := planeSize(q.Spec.Distribution)
-		return size
-	}},
-	{"SLURM_HINT", 0, 0, func(q *request) string { return q.hinted }},
-	{"SLURM_THREADS_PER_CORE", 0, 0, func(q *request) string {
-		if n := q.Spec.ThreadsPerCore; n > 0 {
-			return strconv.FormatUint(uint64(n), 10)
-		}
-		if q.Spec.Nomultithread {
-			return "1"
-		}
-		return ""
-	}},
-	{"SLURM_OVERCOMMIT", 0, 0, func(q *request) string { return one(q.Spec.Overcommit) }},
-	{"SLURM_CPU_FREQ_REQ", 0, 0, func(q *request) string { return q.Spec.CpuFreq }},
-	{"SLURM_PROFILE", 0, 0, func(q *request) string { return q.Spec.Profile }},
-	{"SLURM_MEM_BIND_SORT", 0, 0, func(q *request) string { return q.memBound.sort() }},
-	{"SLURM_MEM_BIND", 0, 0, func(q *request) string { return q.memBound.told() }},
-	{"SLURM_MEM_BIND_VERBOSE", 0, 0, func(q *request) string { return q.memBound.loud() }},
-	{"SLURM_JOB_SEGMENT_SIZE", 2505, 0, specCount((*events.JobSpec).GetSegmentSize)},
-	{"SLURM_NETWORK", 2505, 0, specText((*events.JobSpec).GetNetwork)},
-	{"SLURM_EXPORT_ENV", 0, 0, func(q *request) string { return q.Spec.Export }},
-	{"SLURM_GET_USER_ENV", 0, 0, func(q *request) string { return one(q.exported || q.Spec.GetUserEnv) }},
-}
+var toldVariables = once.Value[[]told]{Make: func() []told {
+	return []told{
+		{"SLURM_PRIO_PROCESS", 0, 0, func(q *request) string { return strconv.Itoa(q.in.Nice) }},
+		{"SLURM_SUBMIT_DIR", 0, 0, func(q *request) string { return q.in.Dir }},
+		{"SLURM_NPROCS", 0, 0, (*request).tasksTold},
+		{"SLURM_NTASKS", 0, 0, (*request).tasksTold},
+		{"SLURM_NTASKS_PER_CORE", 0, 0, specCount((*events.JobSpec).GetTasksPerCore)},
+		{"SLURM_NTASKS_PER_CORE", 0, Release2205, func(q *request) string { // as many as a core has threads, as that release wrote it
+			if q.hinted == "multithread" {
+				return "65535"
+			}
+			return ""
+		}},
+		{"SLURM_NTASKS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetTasksPerGpu)},
+		{"SLURM_NTASKS_PER_NODE", 0, 0, specCount((*events.JobSpec).GetTasksPerNode)},
+		{"SLURM_NTASKS_PER_SOCKET", 0, 0, specCount((*events.JobSpec).GetTasksPerSocket)},
+		{"SLURM_CPUS_PER_TASK", 0, 0, (*request).cpusPerTaskTold},
+		{"SLURM_CPUS_PER_GPU", 0, 0, specCount((*events.JobSpec).GetCpusPerGpu)},
+		{"SLURM_MEM_PER_GPU", 0, 0, func(q *request) string {
+			if n := q.Spec.MemPerGpuMib; n > 0 {
+				return strconv.FormatUint(n, 10)
+			}
+			return ""
+		}},
+		{"SLURM_GPUS", 0, 0, gpusTold("gpus")},
+		{"SLURM_GPUS_PER_NODE", 0, 0, gpusTold("gpus-per-node")},
+		{"SLURM_GPUS_PER_SOCKET", 0, 0, gpusTold("gpus-per-socket")},
+		{"SLURM_GPUS_PER_TASK", 0, 0, gpusTold("gpus-per-task")},
+		{"SLURM_GPU_BIND", 0, 0, func(q *request) string { return q.gpuBound }},
+		{"SLURM_GPU_FREQ", 0, 0, func(q *request) string { return q.gpuClock }},
+		{"SLURM_TRES_PER_TASK", 2311, 0, (*request).tresPerTaskTold},
+		{"SLURM_DISTRIBUTION", 0, 0, func(q *request) string { return distributionTold(q.Spec.Distribution) }},
+		{"SLURM_DIST_PLANESIZE", 0, 0, func(q *request) string {
+			size, _ := planeSize(q.Spec.Distribution)
+			return size
+		}},
+		{"SLURM_HINT", 0, 0, func(q *request) string { return q.hinted }},
+		{"SLURM_THREADS_PER_CORE", 0, 0, func(q *request) string {
+			if n := q.Spec.ThreadsPerCore; n > 0 {
+				return strconv.FormatUint(uint64(n), 10)
+			}
+			if q.Spec.Nomultithread {
+				return "1"
+			}
+			return ""
+		}},
+		{"SLURM_OVERCOMMIT", 0, 0, func(q *request) string { return one(q.Spec.Overcommit) }},
+		{"SLURM_CPU_FREQ_REQ", 0, 0, func(q *request) string { return q.Spec.CpuFreq }},
+		{"SLURM_PROFILE", 0, 0, func(q *request) string { return q.Spec.Profile }},
+		{"SLURM_MEM_BIND_SORT", 0, 0, func(q *request) string { return q.memBound.sort() }},
+		{"SLURM_MEM_BIND", 0, 0, func(q *request) string { return q.memBound.told() }},
+		{"SLURM_MEM_BIND_VERBOSE", 0, 0, func(q *request) string { return q.memBound.loud() }},
+		{"SLURM_JOB_SEGMENT_SIZE", 2505, 0, specCount((*events.JobSpec).GetSegmentSize)},
+		{"SLURM_NETWORK", 2505, 0, specText((*events.JobSpec).GetNetwork)},
+		{"SLURM_EXPORT_ENV", 0, 0, func(q *request) string { return q.Spec.Export }},
+		{"SLURM_GET_USER_ENV", 0, 0, func(q *request) string { return one(q.exported || q.Spec.GetUserEnv) }},
+	}
+
+}}
 
 // distributionTold is a distribution with what its stars stand for: block for the nodes, cyclic further on.
 func distributionTold(given string) string {
@@ -192,7 +196,7 @@ func (q *request) tresPerTaskTold() string {
 func (q *request) tell() {
 	set := map[string]string{}
 	var order []string
-	for _, v := range toldVariables {
+	for _, v := range toldVariables.Get() {
 		if (v.since != 0 && q.in.Release < v.since) || (v.until != 0 && q.in.Release > v.until) {
 			continue
 		}

@@ -3,20 +3,24 @@ package slurm
 import (
 	"slices"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
 // ofComponent are the effects of options that ask for resources: they count for the component that they are given to. The others
 // count for the components behind it too, until one says otherwise.
-var ofComponent = map[string]bool{
-	"constraint": true, "contiguous": true, "cores-per-socket": true, "cpus-per-gpu": true, "cpus-per-task": true, "distribution": true,
-	"exclusive": true, "extra-node-info": true, "gpu-bind": true, "gpus": true, "gpus-per-node": true, "gpus-per-socket": true, "gpus-per-task": true,
-	"gres": true, "gres-flags": true, "licenses": true, "mail-type": true, "mail-user": true, "mem-per-cpu": true, "mem-per-gpu": true, "mincpus": true,
-	"no-kill": true, "nodefile": true, "nodelist": true, "nodes": true, "ntasks": true, "ntasks-per-core": true, "ntasks-per-gpu": true,
-	"ntasks-per-node": true, "ntasks-per-socket": true, "overcommit": true, "oversubscribe": true, "partition": true, "prefer": true,
-	"reservation": true, "signal": true, "sockets-per-node": true, "spread-job": true, "switches": true, "threads-per-core": true, "tmp": true,
-	"tres-per-task": true, "use-min-nodes": true, "array": true,
-}
+var ofComponent = once.Value[map[string]bool]{Make: func() map[string]bool {
+	return map[string]bool{
+		"constraint": true, "contiguous": true, "cores-per-socket": true, "cpus-per-gpu": true, "cpus-per-task": true, "distribution": true,
+		"exclusive": true, "extra-node-info": true, "gpu-bind": true, "gpus": true, "gpus-per-node": true, "gpus-per-socket": true, "gpus-per-task": true,
+		"gres": true, "gres-flags": true, "licenses": true, "mail-type": true, "mail-user": true, "mem-per-cpu": true, "mem-per-gpu": true, "mincpus": true,
+		"no-kill": true, "nodefile": true, "nodelist": true, "nodes": true, "ntasks": true, "ntasks-per-core": true, "ntasks-per-gpu": true,
+		"ntasks-per-node": true, "ntasks-per-socket": true, "overcommit": true, "oversubscribe": true, "partition": true, "prefer": true,
+		"reservation": true, "signal": true, "sockets-per-node": true, "spread-job": true, "switches": true, "threads-per-core": true, "tmp": true,
+		"tres-per-task": true, "use-min-nodes": true, "array": true,
+	}
+
+}}
 
 // components makes a submission of what is said of each component, in the script and on the command line. q is the request of
 // the first, with the script.
@@ -59,7 +63,7 @@ func (q *request) components(written, own [][]Given, environ []Given) (*Submissi
 			}
 		}
 		for _, g := range slices.Concat(written[k], own[k]) {
-			if !ofComponent[g.Option.Effect] {
+			if !ofComponent.Get()[g.Option.Effect] {
 				g.Source = FromEarlier
 				carried = append(carried, g)
 			}

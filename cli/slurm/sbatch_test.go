@@ -142,14 +142,14 @@ func TestSbatchTable(t *testing.T) {
 			continue
 		}
 		used[o.Effect] = true
-		if sbatchEffects[o.Effect] == nil {
+		if sbatchEffects.Get()[o.Effect] == nil {
 			t.Errorf("--%s: nothing implements the effect %q", o.Name, o.Effect)
 		}
 		if o.Name != "" && o.Help == "" {
 			t.Errorf("--%s has no help", o.Name)
 		}
 	}
-	for e := range sbatchEffects {
+	for e := range sbatchEffects.Get() {
 		if !used[e] {
 			t.Errorf("the effect %q belongs to no option", e)
 		}

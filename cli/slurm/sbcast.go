@@ -4,6 +4,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"stint/cli/slurm/once"
 )
 
 // SbcastTable is the options of sbcast.
@@ -47,54 +49,57 @@ const (
 	sbcastMost  = 7 << 20
 )
 
-var sbcastEffects = map[string]func(*Sbcast, Given) error{
-	"compress": func(s *Sbcast, g Given) error {
-		switch strings.ToLower(g.Value) {
-		case "", "lz4", "zlib", "1", "yes":
-			s.Compress = true
-		case "none", "0", "no":
-			s.Compress = false
-		default:
-			return refusal("--compress=%s is no kind that is known: lz4 or none", clip(g.Value))
-		}
-		return nil
-	},
-	"fanout":  number("number of nodes", func(s *Sbcast) *int { return &s.Fanout }),
-	"timeout": number("number of seconds", func(s *Sbcast) *int { return &s.Timeout }),
-	"force":   on(func(s *Sbcast) *bool { return &s.Force }),
-	"help":    doneHere[Sbcast],
-	"usage":   doneHere[Sbcast],
-	"version": doneHere[Sbcast],
-	"jobid": func(s *Sbcast, g Given) error {
-		t, err := ParseTarget(g.Value)
-		if err != nil {
-			return usage("%s: %s is no job id", g.Option.Spelled(), clip(g.Value))
-		}
-		s.Job = t.Job
-		return nil
-	},
-	"nodelist": func(s *Sbcast, g Given) (err error) {
-		s.Nodes, err = expand(g.Value)
-		return err
-	},
-	"preserve": on(func(s *Sbcast) *bool { return &s.Preserve }),
-	"size": func(s *Sbcast, g Given) error {
-		text, by := strings.ToLower(g.Value), 1
-		switch {
-		case strings.HasSuffix(text, "k"):
-			by = 1 << 10
-		case strings.HasSuffix(text, "m"):
-			by = 1 << 20
-		}
-		n, err := strconv.Atoi(strings.TrimRight(text, "km"))
-		if err != nil || n <= 0 || n > 1<<30/by {
-			return usage("--size: %s is no number of bytes: write 512k or 4m", clip(g.Value))
-		}
-		s.Size = min(max(n*by, sbcastLeast), sbcastMost)
-		return nil
-	},
-	"verbose": func(s *Sbcast, _ Given) error { s.Verbose++; return nil },
-}
+var sbcastEffects = once.Value[map[string]func(*Sbcast, Given) error]{Make: func() map[string]func(*Sbcast, Given) error {
+	return map[string]func(*Sbcast, Given) error{
+		"compress": func(s *Sbcast, g Given) error {
+			switch strings.ToLower(g.Value) {
+			case "", "lz4", "zlib", "1", "yes":
+				s.Compress = true
+			case "none", "0", "no":
+				s.Compress = false
+			default:
+				return refusal("--compress=%s is no kind that is known: lz4 or none", clip(g.Value))
+			}
+			return nil
+		},
+		"fanout":  number("number of nodes", func(s *Sbcast) *int { return &s.Fanout }),
+		"timeout": number("number of seconds", func(s *Sbcast) *int { return &s.Timeout }),
+		"force":   on(func(s *Sbcast) *bool { return &s.Force }),
+		"help":    doneHere[Sbcast],
+		"usage":   doneHere[Sbcast],
+		"version": doneHere[Sbcast],
+		"jobid": func(s *Sbcast, g Given) error {
+			t, err := ParseTarget(g.Value)
+			if err != nil {
+				return usage("%s: %s is no job id", g.Option.Spelled(), clip(g.Value))
+			}
+			s.Job = t.Job
+			return nil
+		},
+		"nodelist": func(s *Sbcast, g Given) (err error) {
+			s.Nodes, err = expand(g.Value)
+			return err
+		},
+		"preserve": on(func(s *Sbcast) *bool { return &s.Preserve }),
+		"size": func(s *Sbcast, g Given) error {
+			text, by := strings.ToLower(g.Value), 1
+			switch {
+			case strings.HasSuffix(text, "k"):
+				by = 1 << 10
+			case strings.HasSuffix(text, "m"):
+				by = 1 << 20
+			}
+			n, err := strconv.Atoi(strings.TrimRight(text, "km"))
+			if err != nil || n <= 0 || n > 1<<30/by {
+				return usage("--size: %s is no number of bytes: write 512k or 4m", clip(g.Value))
+			}
+			s.Size = min(max(n*by, sbcastLeast), sbcastMost)
+			return nil
+		},
+		"verbose": func(s *Sbcast, _ Given) error { s.Verbose++; return nil },
+	}
+
+}}
 
 // number reads an option that is a whole number, 1 at least.
 func number[R any](what string, field func(*R) *int) func(*R, Given) error {
@@ -111,7 +116,7 @@ func number[R any](what string, field func(*R) *int) func(*R, Given) error {
 // ReadSbcast reads a call of sbcast.
 func ReadSbcast(in Input) (*Sbcast, error) {
 	s := &Sbcast{Size: 4 << 20, Timeout: 60}
-	rest, print, err := readOptions(&SbcastTable, in, s, sbcastEffects)
+	rest, print, err := readOptions(&SbcastTable, in, s, sbcastEffects.Get())
 	switch {
 	case err != nil || print != "":
 		s.Print = print

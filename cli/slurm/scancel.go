@@ -3,6 +3,7 @@ package slurm
 import (
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -65,54 +66,57 @@ func filterBy(field func(*events.Filter) *[]string) func(*Scancel, Given) error 
 	}
 }
 
-var scancelEffects = map[string]func(*Scancel, Given) error{
-	"account":     filterBy(func(f *events.Filter) *[]string { return &f.Accounts }),
-	"name":        filterBy(func(f *events.Filter) *[]string { return &f.Names }),
-	"partition":   filterBy(func(f *events.Filter) *[]string { return &f.Partitions }),
-	"qos":         filterBy(func(f *events.Filter) *[]string { return &f.Qos }),
-	"user":        filterBy(func(f *events.Filter) *[]string { return &f.Users }),
-	"batch":       on(func(s *Scancel) *bool { return &s.Cancel.BatchOnly }),
-	"cron":        on(func(s *Scancel) *bool { return &s.Cancel.Cron }),
-	"full":        on(func(s *Scancel) *bool { return &s.Cancel.Full }),
-	"quiet":       on(func(s *Scancel) *bool { return &s.Quiet }),
-	"interactive": on(func(s *Scancel) *bool { return &s.Interactive }),
-	"me":          on(func(s *Scancel) *bool { return &s.me }),
-	"verbose":     counter(func(s *Scancel) *int { return &s.Verbose }),
-	"clusters":    word(func(s *Scancel) *string { return &s.Clusters }),
-	"sibling":     word(func(s *Scancel) *string { return &s.Sibling }),
-	"reservation": func(s *Scancel, g Given) error { s.filter().Reservation = g.Value; return nil },
-	"wckey":       func(s *Scancel, g Given) error { s.filter().Wckey = g.Value; return nil },
-	"nodelist":    nodeWord(func(s *Scancel) *string { return &s.filter().Nodes }),
-	"ctld":        doneHere[Scancel],
-	"hurry":       doneHere[Scancel],
-	"help":        doneHere[Scancel],
-	"usage":       doneHere[Scancel],
-	"version":     doneHere[Scancel],
-	"signal": func(s *Scancel, g Given) error {
-		n, ok := ParseSignal(g.Value)
-		if !ok {
-			return refusal("%s is not a signal: write a name such as TERM or USR1, or a number from 1 to 64", clip(g.Value))
-		}
-		s.Cancel.Signal = n
-		return nil
-	},
-	"state": func(s *Scancel, g Given) error {
-		states, err := ParseStates(g.Value)
-		if err != nil || strings.ContainsAny(g.Value, ", ") || states.All {
-			return refusal("Invalid job state specified: %s; one of PENDING, RUNNING and SUSPENDED can be given", clip(g.Value))
-		}
-		if len(states.States) == 0 { // what passes, such as COMPLETING, has nothing left to end
-			states.States = []events.JobState{events.JobState_COMPLETED}
-		}
-		s.filter().States = states.States
-		return nil
-	},
-}
+var scancelEffects = once.Value[map[string]func(*Scancel, Given) error]{Make: func() map[string]func(*Scancel, Given) error {
+	return map[string]func(*Scancel, Given) error{
+		"account":     filterBy(func(f *events.Filter) *[]string { return &f.Accounts }),
+		"name":        filterBy(func(f *events.Filter) *[]string { return &f.Names }),
+		"partition":   filterBy(func(f *events.Filter) *[]string { return &f.Partitions }),
+		"qos":         filterBy(func(f *events.Filter) *[]string { return &f.Qos }),
+		"user":        filterBy(func(f *events.Filter) *[]string { return &f.Users }),
+		"batch":       on(func(s *Scancel) *bool { return &s.Cancel.BatchOnly }),
+		"cron":        on(func(s *Scancel) *bool { return &s.Cancel.Cron }),
+		"full":        on(func(s *Scancel) *bool { return &s.Cancel.Full }),
+		"quiet":       on(func(s *Scancel) *bool { return &s.Quiet }),
+		"interactive": on(func(s *Scancel) *bool { return &s.Interactive }),
+		"me":          on(func(s *Scancel) *bool { return &s.me }),
+		"verbose":     counter(func(s *Scancel) *int { return &s.Verbose }),
+		"clusters":    word(func(s *Scancel) *string { return &s.Clusters }),
+		"sibling":     word(func(s *Scancel) *string { return &s.Sibling }),
+		"reservation": func(s *Scancel, g Given) error { s.filter().Reservation = g.Value; return nil },
+		"wckey":       func(s *Scancel, g Given) error { s.filter().Wckey = g.Value; return nil },
+		"nodelist":    nodeWord(func(s *Scancel) *string { return &s.filter().Nodes }),
+		"ctld":        doneHere[Scancel],
+		"hurry":       doneHere[Scancel],
+		"help":        doneHere[Scancel],
+		"usage":       doneHere[Scancel],
+		"version":     doneHere[Scancel],
+		"signal": func(s *Scancel, g Given) error {
+			n, ok := ParseSignal(g.Value)
+			if !ok {
+				return refusal("%s is not a signal: write a name such as TERM or USR1, or a number from 1 to 64", clip(g.Value))
+			}
+			s.Cancel.Signal = n
+			return nil
+		},
+		"state": func(s *Scancel, g Given) error {
+			states, err := ParseStates(g.Value)
+			if err != nil || strings.ContainsAny(g.Value, ", ") || states.All {
+				return refusal("Invalid job state specified: %s; one of PENDING, RUNNING and SUSPENDED can be given", clip(g.Value))
+			}
+			if len(states.States) == 0 { // what passes, such as COMPLETING, has nothing left to end
+				states.States = []events.JobState{events.JobState_COMPLETED}
+			}
+			s.filter().States = states.States
+			return nil
+		},
+	}
+
+}}
 
 // ReadScancel reads a call of scancel. The error is a *Failure.
 func ReadScancel(in Input) (*Scancel, error) {
 	s := &Scancel{Cancel: &events.Cancel{}}
-	rest, print, err := readOptions(&ScancelTable, in, s, scancelEffects)
+	rest, print, err := readOptions(&ScancelTable, in, s, scancelEffects.Get())
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 )
@@ -64,22 +65,25 @@ type Scontrol struct {
 	Clusters                          string
 }
 
-var scontrolEffects = map[string]func(*Scontrol, Given) error{
-	"json":     asJSON(func(s *Scontrol) (*bool, *string) { return &s.JSON, &s.Print }),
-	"yaml":     asYAML(func(s *Scontrol) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
-	"all":      func(s *Scontrol, g Given) error { s.All, s.Hide = true, false; return nil },
-	"future":   on(func(s *Scontrol) *bool { return &s.Future }),
-	"hide":     func(s *Scontrol, g Given) error { s.All, s.Hide = false, true; return nil },
-	"clusters": word(func(s *Scontrol) *string { return &s.Clusters }),
-	"details":  counter(func(s *Scontrol) *int { return &s.Details }),
-	"local":    doneHere[Scontrol],
-	"help":     doneHere[Scontrol],
-	"usage":    doneHere[Scontrol],
-	"version":  doneHere[Scontrol],
-	"oneliner": on(func(s *Scontrol) *bool { return &s.OneLine }),
-	"quiet":    on(func(s *Scontrol) *bool { return &s.Quiet }),
-	"verbose":  counter(func(s *Scontrol) *int { return &s.Verbose }),
-}
+var scontrolEffects = once.Value[map[string]func(*Scontrol, Given) error]{Make: func() map[string]func(*Scontrol, Given) error {
+	return map[string]func(*Scontrol, Given) error{
+		"json":     asJSON(func(s *Scontrol) (*bool, *string) { return &s.JSON, &s.Print }),
+		"yaml":     asYAML(func(s *Scontrol) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
+		"all":      func(s *Scontrol, g Given) error { s.All, s.Hide = true, false; return nil },
+		"future":   on(func(s *Scontrol) *bool { return &s.Future }),
+		"hide":     func(s *Scontrol, g Given) error { s.All, s.Hide = false, true; return nil },
+		"clusters": word(func(s *Scontrol) *string { return &s.Clusters }),
+		"details":  counter(func(s *Scontrol) *int { return &s.Details }),
+		"local":    doneHere[Scontrol],
+		"help":     doneHere[Scontrol],
+		"usage":    doneHere[Scontrol],
+		"version":  doneHere[Scontrol],
+		"oneliner": on(func(s *Scontrol) *bool { return &s.OneLine }),
+		"quiet":    on(func(s *Scontrol) *bool { return &s.Quiet }),
+		"verbose":  counter(func(s *Scontrol) *int { return &s.Verbose }),
+	}
+
+}}
 
 // scontrolVerbs are all commands of scontrol; those that are not supported are refused by name.
 var scontrolVerbs = []struct {
@@ -94,17 +98,20 @@ var scontrolVerbs = []struct {
 }
 
 // scontrolMeaningless says why a command has no meaning here.
-var scontrolMeaningless = map[string]string{
-	"abort":             "it would end the controller with a core file; `stint down` ends the cluster",
-	"shutdown":          "`stint down` ends the cluster, and says which jobs would be lost",
-	"takeover":          "every controller that follows the log can lead, and takes over by itself when the leader is gone",
-	"reboot":            "RebootProgram isn't defined: no node is rebooted from here",
-	"cancel_reboot":     "no node waits for a reboot: none is rebooted from here",
-	"power":             "no node is powered from here (no SuspendProgram or ResumeProgram is run)",
-	"fsdampeningfactor": "fairshare has no damping here",
-	"schedloglevel":     "there is no log of the scheduler apart: `stint events` tells what it decided and why",
-	"token":             "no tokens are given out: callers are known by the kernel's word (AuthAltTypes is not set)",
-}
+var scontrolMeaningless = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"abort":             "it would end the controller with a core file; `stint down` ends the cluster",
+		"shutdown":          "`stint down` ends the cluster, and says which jobs would be lost",
+		"takeover":          "every controller that follows the log can lead, and takes over by itself when the leader is gone",
+		"reboot":            "RebootProgram isn't defined: no node is rebooted from here",
+		"cancel_reboot":     "no node waits for a reboot: none is rebooted from here",
+		"power":             "no node is powered from here (no SuspendProgram or ResumeProgram is run)",
+		"fsdampeningfactor": "fairshare has no damping here",
+		"schedloglevel":     "there is no log of the scheduler apart: `stint events` tells what it decided and why",
+		"token":             "no tokens are given out: callers are known by the kernel's word (AuthAltTypes is not set)",
+	}
+
+}}
 
 // tooShort are beginnings of entities that are not enough to tell which is meant.
 var tooShort = []string{"b", "h", "l", "p", "s"}
@@ -134,7 +141,7 @@ func readScontrol(in Input) (*Scontrol, error) {
 	if at := slices.IndexFunc(in.Args, func(a string) bool { return strings.HasPrefix(strings.ToLower(a), "setdebug") }); at >= 0 {
 		in.Args, signed = in.Args[:at+1], in.Args[at+1:]
 	}
-	rest, print, err := readOptions(&ScontrolTable, in, s, scontrolEffects)
+	rest, print, err := readOptions(&ScontrolTable, in, s, scontrolEffects.Get())
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +206,7 @@ func (s *Scontrol) verb(word string) error {
 	}
 	for _, v := range scontrolVerbs {
 		if v.word == found[0] && !v.built {
-			if why := scontrolMeaningless[v.word]; why != "" {
+			if why := scontrolMeaningless.Get()[v.word]; why != "" {
 				return refusal("scontrol %s: %s", v.word, why)
 			}
 			return refusal("scontrol %s is not supported by Stint yet", v.word)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/tres"
@@ -212,167 +213,170 @@ func asNodes(field func(*events.UpdateJob) **string) func(*events.UpdateJob, cha
 const defaultNice = "100"
 
 // jobKeys are what can be changed of a job. An entry without a function is known and refused by name.
-var jobKeys = map[string]func(*events.UpdateJob, change, Input) error{
-	"account":       asText(func(u *events.UpdateJob) **string { return &u.Account }),
-	"admincomment":  asText(func(u *events.UpdateJob) **string { return &u.AdminComment }),
-	"comment":       asText(func(u *events.UpdateJob) **string { return &u.Comment }),
-	"jobname":       asText(func(u *events.UpdateJob) **string { return &u.Name }),
-	"name":          asText(func(u *events.UpdateJob) **string { return &u.Name }),
-	"mailuser":      asMailUser,
-	"partition":     asText(func(u *events.UpdateJob) **string { return &u.Partition }),
-	"qos":           asText(func(u *events.UpdateJob) **string { return &u.Qos }),
-	"stdout":        asText(func(u *events.UpdateJob) **string { return &u.StdOut }),
-	"stderr":        asText(func(u *events.UpdateJob) **string { return &u.StdErr }),
-	"stdin":         asText(func(u *events.UpdateJob) **string { return &u.StdIn }),
-	"wckey":         asText(func(u *events.UpdateJob) **string { return &u.Wckey }),
-	"excnodelist":   asNodes(func(u *events.UpdateJob) **string { return &u.Exclude }),
-	"nodelist":      asNodes(func(u *events.UpdateJob) **string { return &u.NodeList }),
-	"reqnodelist":   asNodes(func(u *events.UpdateJob) **string { return &u.NodeList }),
-	"numtasks":      asCount(func(u *events.UpdateJob) **uint32 { return &u.Tasks }),
-	"reqprocs":      asCount(func(u *events.UpdateJob) **uint32 { return &u.Tasks }),
-	"minmemorynode": asMemory(func(u *events.UpdateJob) **uint64 { return &u.MemPerNodeMib }),
-	"minmemorycpu":  asMemory(func(u *events.UpdateJob) **uint64 { return &u.MemPerCpuMib }),
-	"deadline":      asTime(func(u *events.UpdateJob) **int64 { return &u.DeadlineUs }),
-	"eligibletime":  asTime(func(u *events.UpdateJob) **int64 { return &u.BeginUs }),
-	"starttime":     asTime(func(u *events.UpdateJob) **int64 { return &u.BeginUs }),
-	"timelimit":     timeLimitChange,
-	"arraytaskthrottle": func(u *events.UpdateJob, c change, _ Input) error {
-		n, err := strconv.ParseUint(c.value, 10, 31)
-		if err != nil {
-			return refusal("%s is not a number of tasks to run at once", clip(c.value))
-		}
-		u.ArrayThrottle = ptr(uint32(n))
-		return nil
-	},
-	"dependency": func(u *events.UpdateJob, c change, _ Input) error {
-		list, any, err := ParseDependencies(c.value)
-		u.Dependencies, u.DependencyAny, u.SetDependencies = list, any, true
-		return err
-	},
-	"features": func(u *events.UpdateJob, c change, _ Input) error {
-		f, err := ParseConstraint(c.value)
-		u.Features = ptr(f)
-		return err
-	},
-	"nice": func(u *events.UpdateJob, c change, _ Input) error {
-		n, err := strconv.ParseInt(c.value, 10, 64)
-		if c.value == "" {
-			n, err = 0, nil
-		}
-		if err != nil || n > maxNice || n < -maxNice {
-			return refusal("%s is not a nice value: write a whole number from -%d to %d", clip(c.value), maxNice, maxNice)
-		}
-		u.Nice = ptr(int32(n))
-		return nil
-	},
-	"numnodes": nodesChange, "reqnodes": nodesChange, "minnodes": nodesChange,
-	"priority": func(u *events.UpdateJob, c change, _ Input) error {
-		n, err := strconv.ParseUint(c.value, 10, 64)
-		if strings.EqualFold(c.value, "top") {
-			n, err = topPriority, nil
-		}
-		if err != nil || n > topPriority {
-			return refusal("%s is not a priority: write a whole number from 0 to %d", clip(c.value), topPriority)
-		}
-		u.Priority = ptr(uint32(n))
-		return nil
-	},
-	"requeue": func(u *events.UpdateJob, c change, _ Input) error {
-		switch strings.ToLower(c.value) {
-		case "1", "yes":
-			u.Requeue = ptr(true)
-		case "0", "no":
-			u.Requeue = ptr(false)
-		default:
-			return refusal("%s is not a value for Requeue: write 0 or 1", clip(c.value))
-		}
-		return nil
-	},
-	"cpuspertask": asCount(func(u *events.UpdateJob) **uint32 { return &u.CpusPerTask }),
-	"mincpusnode": asCount(func(u *events.UpdateJob) **uint32 { return &u.MinCpusPerNode }),
-	"numcpus": func(u *events.UpdateJob, c change, _ Input) error {
-		least, _, _ := strings.Cut(c.value, "-") // a range asks for what it begins with
-		n, err := positive(c.key, least)
-		u.Cpus = ptr(n)
-		return err
-	},
-	"taskspernode":    asCount(func(u *events.UpdateJob) **uint32 { return &u.TasksPerNode }),
-	"reqsockets":      asCount(func(u *events.UpdateJob) **uint32 { return &u.SocketsPerNode }),
-	"reqcores":        asCount(func(u *events.UpdateJob) **uint32 { return &u.CoresPerSocket }),
-	"reqthreads":      asCount(func(u *events.UpdateJob) **uint32 { return &u.ThreadsPerCore }),
-	"mintmpdisknode":  asMemory(func(u *events.UpdateJob) **uint64 { return &u.TmpDiskMib }),
-	"licenses":        asText(func(u *events.UpdateJob) **string { return &u.Licenses }),
-	"extra":           asText(func(u *events.UpdateJob) **string { return &u.Extra }),
-	"workdir":         asText(func(u *events.UpdateJob) **string { return &u.WorkDir }),
-	"reservationname": asText(func(u *events.UpdateJob) **string { return &u.Reservation }),
-	"reservation":     asText(func(u *events.UpdateJob) **string { return &u.Reservation }),
-	"endtime":         asTime(func(u *events.UpdateJob) **int64 { return &u.EndUs }),
-	"gres": func(u *events.UpdateJob, c change, _ Input) error {
-		u.SetGres = true
-		if c.value == "" || strings.EqualFold(c.value, "none") {
-			return nil
-		}
-		list, err := ParseGres(c.value, events.Scope_PER_NODE)
-		u.Gres = list
-		return err
-	},
-	"mailtype": func(u *events.UpdateJob, c change, _ Input) error {
-		bits, err := ParseMail(c.value)
-		u.MailTypes = ptr(bits)
-		return err
-	},
-	"timemin": func(u *events.UpdateJob, c change, _ Input) error {
-		n, err := ParseLimit(c.value)
-		if err != nil {
-			return refusal("Invalid TimeMin value: %v", err)
-		}
-		u.TimeMinS = ptr(n)
-		return nil
-	},
-	"contiguous": func(u *events.UpdateJob, c change, _ Input) error {
-		on, err := yesNo(c)
-		u.Contiguous = ptr(on)
-		return err
-	},
-	"oversubscribe": func(u *events.UpdateJob, c change, _ Input) error {
-		on, err := yesNo(c)
-		if err == nil && on {
-			return refusal("OverSubscribe=YES: CPUs are never given to two jobs here; NO and EXCLUSIVE can be set")
-		}
-		if strings.EqualFold(c.value, "EXCLUSIVE") {
-			u.Exclusive, err = ptr(events.Exclusive_EXCLUSIVE_NODE), nil
-		} else if err == nil {
-			u.Exclusive = ptr(events.Exclusive_SHARED)
-		}
-		return err
-	},
-	"resetaccruetime": func(u *events.UpdateJob, c change, _ Input) error { u.ResetAccrue = true; return nil },
-	"burstbuffer":     nil, "clusters": nil, "clusterfeatures": nil, "corespec": nil, "delayboot": nil, "mcslabel": nil, "reboot": nil, "sitefactor": nil, "threadspec": nil,
-	"prefer": func(u *events.UpdateJob, c change, _ Input) error {
-		f, err := ParseConstraint(c.value)
-		u.Prefer = ptr(f)
-		return err
-	},
-	"switches": func(u *events.UpdateJob, c change, _ Input) error {
-		n, wait, timed := strings.Cut(c.value, "@")
-		if _, err := positive("Switches", n); err != nil {
-			return err
-		}
-		if timed {
-			if _, err := ParseLimit(wait); err != nil {
-				return refusal("Switches: %v", err)
+var jobKeys = once.Value[map[string]func(*events.UpdateJob, change, Input) error]{Make: func() map[string]func(*events.UpdateJob, change, Input) error {
+	return map[string]func(*events.UpdateJob, change, Input) error{
+		"account":       asText(func(u *events.UpdateJob) **string { return &u.Account }),
+		"admincomment":  asText(func(u *events.UpdateJob) **string { return &u.AdminComment }),
+		"comment":       asText(func(u *events.UpdateJob) **string { return &u.Comment }),
+		"jobname":       asText(func(u *events.UpdateJob) **string { return &u.Name }),
+		"name":          asText(func(u *events.UpdateJob) **string { return &u.Name }),
+		"mailuser":      asMailUser,
+		"partition":     asText(func(u *events.UpdateJob) **string { return &u.Partition }),
+		"qos":           asText(func(u *events.UpdateJob) **string { return &u.Qos }),
+		"stdout":        asText(func(u *events.UpdateJob) **string { return &u.StdOut }),
+		"stderr":        asText(func(u *events.UpdateJob) **string { return &u.StdErr }),
+		"stdin":         asText(func(u *events.UpdateJob) **string { return &u.StdIn }),
+		"wckey":         asText(func(u *events.UpdateJob) **string { return &u.Wckey }),
+		"excnodelist":   asNodes(func(u *events.UpdateJob) **string { return &u.Exclude }),
+		"nodelist":      asNodes(func(u *events.UpdateJob) **string { return &u.NodeList }),
+		"reqnodelist":   asNodes(func(u *events.UpdateJob) **string { return &u.NodeList }),
+		"numtasks":      asCount(func(u *events.UpdateJob) **uint32 { return &u.Tasks }),
+		"reqprocs":      asCount(func(u *events.UpdateJob) **uint32 { return &u.Tasks }),
+		"minmemorynode": asMemory(func(u *events.UpdateJob) **uint64 { return &u.MemPerNodeMib }),
+		"minmemorycpu":  asMemory(func(u *events.UpdateJob) **uint64 { return &u.MemPerCpuMib }),
+		"deadline":      asTime(func(u *events.UpdateJob) **int64 { return &u.DeadlineUs }),
+		"eligibletime":  asTime(func(u *events.UpdateJob) **int64 { return &u.BeginUs }),
+		"starttime":     asTime(func(u *events.UpdateJob) **int64 { return &u.BeginUs }),
+		"timelimit":     timeLimitChange,
+		"arraytaskthrottle": func(u *events.UpdateJob, c change, _ Input) error {
+			n, err := strconv.ParseUint(c.value, 10, 31)
+			if err != nil {
+				return refusal("%s is not a number of tasks to run at once", clip(c.value))
 			}
-		}
-		u.Switches = ptr(c.value)
-		return nil
-	},
-}
+			u.ArrayThrottle = ptr(uint32(n))
+			return nil
+		},
+		"dependency": func(u *events.UpdateJob, c change, _ Input) error {
+			list, any, err := ParseDependencies(c.value)
+			u.Dependencies, u.DependencyAny, u.SetDependencies = list, any, true
+			return err
+		},
+		"features": func(u *events.UpdateJob, c change, _ Input) error {
+			f, err := ParseConstraint(c.value)
+			u.Features = ptr(f)
+			return err
+		},
+		"nice": func(u *events.UpdateJob, c change, _ Input) error {
+			n, err := strconv.ParseInt(c.value, 10, 64)
+			if c.value == "" {
+				n, err = 0, nil
+			}
+			if err != nil || n > maxNice || n < -maxNice {
+				return refusal("%s is not a nice value: write a whole number from -%d to %d", clip(c.value), maxNice, maxNice)
+			}
+			u.Nice = ptr(int32(n))
+			return nil
+		},
+		"numnodes": nodesChange, "reqnodes": nodesChange, "minnodes": nodesChange,
+		"priority": func(u *events.UpdateJob, c change, _ Input) error {
+			n, err := strconv.ParseUint(c.value, 10, 64)
+			if strings.EqualFold(c.value, "top") {
+				n, err = topPriority, nil
+			}
+			if err != nil || n > topPriority {
+				return refusal("%s is not a priority: write a whole number from 0 to %d", clip(c.value), topPriority)
+			}
+			u.Priority = ptr(uint32(n))
+			return nil
+		},
+		"requeue": func(u *events.UpdateJob, c change, _ Input) error {
+			switch strings.ToLower(c.value) {
+			case "1", "yes":
+				u.Requeue = ptr(true)
+			case "0", "no":
+				u.Requeue = ptr(false)
+			default:
+				return refusal("%s is not a value for Requeue: write 0 or 1", clip(c.value))
+			}
+			return nil
+		},
+		"cpuspertask": asCount(func(u *events.UpdateJob) **uint32 { return &u.CpusPerTask }),
+		"mincpusnode": asCount(func(u *events.UpdateJob) **uint32 { return &u.MinCpusPerNode }),
+		"numcpus": func(u *events.UpdateJob, c change, _ Input) error {
+			least, _, _ := strings.Cut(c.value, "-") // a range asks for what it begins with
+			n, err := positive(c.key, least)
+			u.Cpus = ptr(n)
+			return err
+		},
+		"taskspernode":    asCount(func(u *events.UpdateJob) **uint32 { return &u.TasksPerNode }),
+		"reqsockets":      asCount(func(u *events.UpdateJob) **uint32 { return &u.SocketsPerNode }),
+		"reqcores":        asCount(func(u *events.UpdateJob) **uint32 { return &u.CoresPerSocket }),
+		"reqthreads":      asCount(func(u *events.UpdateJob) **uint32 { return &u.ThreadsPerCore }),
+		"mintmpdisknode":  asMemory(func(u *events.UpdateJob) **uint64 { return &u.TmpDiskMib }),
+		"licenses":        asText(func(u *events.UpdateJob) **string { return &u.Licenses }),
+		"extra":           asText(func(u *events.UpdateJob) **string { return &u.Extra }),
+		"workdir":         asText(func(u *events.UpdateJob) **string { return &u.WorkDir }),
+		"reservationname": asText(func(u *events.UpdateJob) **string { return &u.Reservation }),
+		"reservation":     asText(func(u *events.UpdateJob) **string { return &u.Reservation }),
+		"endtime":         asTime(func(u *events.UpdateJob) **int64 { return &u.EndUs }),
+		"gres": func(u *events.UpdateJob, c change, _ Input) error {
+			u.SetGres = true
+			if c.value == "" || strings.EqualFold(c.value, "none") {
+				return nil
+			}
+			list, err := ParseGres(c.value, events.Scope_PER_NODE)
+			u.Gres = list
+			return err
+		},
+		"mailtype": func(u *events.UpdateJob, c change, _ Input) error {
+			bits, err := ParseMail(c.value)
+			u.MailTypes = ptr(bits)
+			return err
+		},
+		"timemin": func(u *events.UpdateJob, c change, _ Input) error {
+			n, err := ParseLimit(c.value)
+			if err != nil {
+				return refusal("Invalid TimeMin value: %v", err)
+			}
+			u.TimeMinS = ptr(n)
+			return nil
+		},
+		"contiguous": func(u *events.UpdateJob, c change, _ Input) error {
+			on, err := yesNo(c)
+			u.Contiguous = ptr(on)
+			return err
+		},
+		"oversubscribe": func(u *events.UpdateJob, c change, _ Input) error {
+			on, err := yesNo(c)
+			if err == nil && on {
+				return refusal("OverSubscribe=YES: CPUs are never given to two jobs here; NO and EXCLUSIVE can be set")
+			}
+			if strings.EqualFold(c.value, "EXCLUSIVE") {
+				u.Exclusive, err = ptr(events.Exclusive_EXCLUSIVE_NODE), nil
+			} else if err == nil {
+				u.Exclusive = ptr(events.Exclusive_SHARED)
+			}
+			return err
+		},
+		"resetaccruetime": func(u *events.UpdateJob, c change, _ Input) error { u.ResetAccrue = true; return nil },
+		"burstbuffer":     nil, "clusters": nil, "clusterfeatures": nil, "corespec": nil, "delayboot": nil, "mcslabel": nil, "reboot": nil, "sitefactor": nil, "threadspec": nil,
+		"prefer": func(u *events.UpdateJob, c change, _ Input) error {
+			f, err := ParseConstraint(c.value)
+			u.Prefer = ptr(f)
+			return err
+		},
+		"switches": func(u *events.UpdateJob, c change, _ Input) error {
+			n, wait, timed := strings.Cut(c.value, "@")
+			if _, err := positive("Switches", n); err != nil {
+				return err
+			}
+			if timed {
+				if _, err := ParseLimit(wait); err != nil {
+					return refusal("Switches: %v", err)
+				}
+			}
+			u.Switches = ptr(c.value)
+			return nil
+		},
+	}
+
+}}
 
 func (s *Scontrol) jobChange(c change, in Input) error {
-	apply, known := jobKeys[c.key]
+	apply, known := jobKeys.Get()[c.key]
 	switch {
 	case !known:
-		return refusal("Update of this parameter is not supported: %s%s", clip(c.key), mean(c.key, sortedKeys(jobKeys)))
+		return refusal("Update of this parameter is not supported: %s%s", clip(c.key), mean(c.key, sortedKeys(jobKeys.Get())))
 	case apply == nil:
 		return refusal("Update of %s is not supported by Stint yet", c.key)
 	case c.op != '=' && c.key != "timelimit":
@@ -428,12 +432,17 @@ func nodesChange(u *events.UpdateJob, c change, _ Input) error {
 }
 
 // nodeOrders are the values of State= that change a node.
-var nodeOrders = map[string]events.NodeOrder{
-	"DRAIN": events.NodeOrder_NODE_DRAIN, "DOWN": events.NodeOrder_NODE_DOWN, "RESUME": events.NodeOrder_NODE_RESUME, "UNDRAIN": events.NodeOrder_NODE_UNDRAIN,
-	"FAIL": events.NodeOrder_NODE_FAIL_ORDER, "IDLE": events.NodeOrder_NODE_IDLE, "FUTURE": events.NodeOrder_NODE_FUTURE,
-}
+var nodeOrders = once.Value[map[string]events.NodeOrder]{Make: func() map[string]events.NodeOrder {
+	return map[string]events.NodeOrder{
+		"DRAIN": events.NodeOrder_NODE_DRAIN, "DOWN": events.NodeOrder_NODE_DOWN, "RESUME": events.NodeOrder_NODE_RESUME, "UNDRAIN": events.NodeOrder_NODE_UNDRAIN,
+		"FAIL": events.NodeOrder_NODE_FAIL_ORDER, "IDLE": events.NodeOrder_NODE_IDLE, "FUTURE": events.NodeOrder_NODE_FUTURE,
+	}
 
-var otherNodeStates = strings.Fields("NORESP POWER POWER_DOWN POWER_UP POWER_DOWN_ASAP POWER_DOWN_FORCE CANCEL_REBOOT")
+}}
+var otherNodeStates = once.Value[[]string]{Make: func() []string {
+	return strings.Fields("NORESP POWER POWER_DOWN POWER_UP POWER_DOWN_ASAP POWER_DOWN_FORCE CANCEL_REBOOT")
+
+}}
 
 func (s *Scontrol) updateNode(changes []change) error {
 	if _, err := hostlist.Count(s.IDs[0], hostlist.MaxHosts); err != nil {
@@ -443,14 +452,14 @@ func (s *Scontrol) updateNode(changes []change) error {
 	for _, c := range changes {
 		switch c.key {
 		case "state":
-			order, ok := nodeOrders[strings.ToUpper(c.value)]
+			order, ok := nodeOrders.Get()[strings.ToUpper(c.value)]
 			if !ok {
-				for _, o := range otherNodeStates {
+				for _, o := range otherNodeStates.Get() {
 					if strings.EqualFold(o, c.value) {
 						return refusal("State=%s: no node is powered or booted from here (no SuspendProgram, ResumeProgram or RebootProgram is run)", o)
 					}
 				}
-				return refusal("Invalid input: State=%s; known are %s%s", clip(c.value), strings.Join(sortedKeys(nodeOrders), ", "), mean(strings.ToUpper(c.value), sortedKeys(nodeOrders)))
+				return refusal("Invalid input: State=%s; known are %s%s", clip(c.value), strings.Join(sortedKeys(nodeOrders.Get()), ", "), mean(strings.ToUpper(c.value), sortedKeys(nodeOrders.Get())))
 			}
 			s.Node.Order = order
 		case "reason":

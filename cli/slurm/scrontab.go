@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/projections"
 )
@@ -37,21 +38,24 @@ type Scrontab struct {
 	Verbose int
 }
 
-var scrontabEffects = map[string]func(*Scrontab, Given) error{
-	"edit":    on(func(s *Scrontab) *bool { return &s.Edit }),
-	"list":    on(func(s *Scrontab) *bool { return &s.List }),
-	"remove":  on(func(s *Scrontab) *bool { return &s.Remove }),
-	"user":    word(func(s *Scrontab) *string { return &s.User }),
-	"verbose": counter(func(s *Scrontab) *int { return &s.Verbose }),
-	"help":    doneHere[Scrontab],
-	"usage":   doneHere[Scrontab],
-	"version": doneHere[Scrontab],
-}
+var scrontabEffects = once.Value[map[string]func(*Scrontab, Given) error]{Make: func() map[string]func(*Scrontab, Given) error {
+	return map[string]func(*Scrontab, Given) error{
+		"edit":    on(func(s *Scrontab) *bool { return &s.Edit }),
+		"list":    on(func(s *Scrontab) *bool { return &s.List }),
+		"remove":  on(func(s *Scrontab) *bool { return &s.Remove }),
+		"user":    word(func(s *Scrontab) *string { return &s.User }),
+		"verbose": counter(func(s *Scrontab) *int { return &s.Verbose }),
+		"help":    doneHere[Scrontab],
+		"usage":   doneHere[Scrontab],
+		"version": doneHere[Scrontab],
+	}
+
+}}
 
 // ReadScrontab reads a call of scrontab. The error is a *Failure.
 func ReadScrontab(in Input) (*Scrontab, error) {
 	s := &Scrontab{}
-	words, print, err := readOptions(&ScrontabTable, in, s, scrontabEffects)
+	words, print, err := readOptions(&ScrontabTable, in, s, scrontabEffects.Get())
 	switch {
 	case err != nil:
 		return nil, err
@@ -89,11 +93,14 @@ func (f *CrontabFault) Error() string {
 }
 
 // notRecurring are the effects of options of sbatch that mean nothing to a job of a crontab, and why.
-var notRecurring = map[string]string{
-	"array": "an array does not recur; have the job submit it", "begin": "the line itself says when", "wrap": "the line itself is the command", "wait": "nobody waits for it",
-	"parsable": "nothing is printed", "test-only": "it is for sbatch", "uid": "use scrontab -u", "gid": "jobs have their user's group", "export-file": "use --export=NAME=VALUE",
-	"help": "use sbatch --help", "usage": "use sbatch --usage", "version": "use sbatch --version", "ignore-pbs": "only #SCRON lines are read",
-}
+var notRecurring = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"array": "an array does not recur; have the job submit it", "begin": "the line itself says when", "wrap": "the line itself is the command", "wait": "nobody waits for it",
+		"parsable": "nothing is printed", "test-only": "it is for sbatch", "uid": "use scrontab -u", "gid": "jobs have their user's group", "export-file": "use --export=NAME=VALUE",
+		"help": "use sbatch --help", "usage": "use sbatch --usage", "version": "use sbatch --version", "ignore-pbs": "only #SCRON lines are read",
+	}
+
+}}
 
 // ReadCrontab reads a crontab: what each entry asks for, in order, each with its script and environment. in says what options of
 // sbatch depend on; its directory is the home of whose crontab it is, and neither its arguments nor its environment
@@ -165,7 +172,7 @@ func scronOptions(text string, r Release) ([]Given, error) {
 		return nil, fmt.Errorf("%s is no option; a #SCRON line holds options of sbatch, and values with blanks are quoted", clip(rest[0]))
 	}
 	for _, g := range given {
-		if why, known := notRecurring[g.Option.Effect]; known {
+		if why, known := notRecurring.Get()[g.Option.Effect]; known {
 			return nil, fmt.Errorf("%s is not for a crontab: %s", g.Option.Spelled(), why)
 		}
 	}

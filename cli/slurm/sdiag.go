@@ -1,5 +1,7 @@
 package slurm
 
+import "stint/cli/slurm/once"
+
 // SdiagTable is the options of sdiag.
 var SdiagTable = Table{Command: "sdiag", Usage: "[OPTIONS...]", Options: []Option{
 	{"all", 'a', None, T1, 0, 0, "", "all", "", "show all statistics; so it does without"},
@@ -24,23 +26,26 @@ type Sdiag struct {
 	Clusters string
 }
 
-var sdiagEffects = map[string]func(*Sdiag, Given) error{
-	"all":           doneHere[Sdiag],
-	"help":          doneHere[Sdiag],
-	"usage":         doneHere[Sdiag],
-	"version":       doneHere[Sdiag],
-	"clusters":      word(func(s *Sdiag) *string { return &s.Clusters }),
-	"json":          asJSON(func(s *Sdiag) (*bool, *string) { return &s.JSON, &s.Print }),
-	"reset":         on(func(s *Sdiag) *bool { return &s.Reset }),
-	"sort-by-id":    func(s *Sdiag, _ Given) error { s.Order = 'i'; return nil },
-	"sort-by-time":  func(s *Sdiag, _ Given) error { s.Order = 't'; return nil },
-	"sort-by-time2": func(s *Sdiag, _ Given) error { s.Order = 'T'; return nil },
-}
+var sdiagEffects = once.Value[map[string]func(*Sdiag, Given) error]{Make: func() map[string]func(*Sdiag, Given) error {
+	return map[string]func(*Sdiag, Given) error{
+		"all":           doneHere[Sdiag],
+		"help":          doneHere[Sdiag],
+		"usage":         doneHere[Sdiag],
+		"version":       doneHere[Sdiag],
+		"clusters":      word(func(s *Sdiag) *string { return &s.Clusters }),
+		"json":          asJSON(func(s *Sdiag) (*bool, *string) { return &s.JSON, &s.Print }),
+		"reset":         on(func(s *Sdiag) *bool { return &s.Reset }),
+		"sort-by-id":    func(s *Sdiag, _ Given) error { s.Order = 'i'; return nil },
+		"sort-by-time":  func(s *Sdiag, _ Given) error { s.Order = 't'; return nil },
+		"sort-by-time2": func(s *Sdiag, _ Given) error { s.Order = 'T'; return nil },
+	}
+
+}}
 
 // ReadSdiag reads a call of sdiag. The error is a *Failure.
 func ReadSdiag(in Input) (*Sdiag, error) {
 	s := &Sdiag{}
-	rest, print, err := readOptions(&SdiagTable, in, s, sdiagEffects)
+	rest, print, err := readOptions(&SdiagTable, in, s, sdiagEffects.Get())
 	switch {
 	case err != nil:
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -38,16 +39,19 @@ func SignalName(n int32) string {
 }
 
 // signalTexts is what the C library says of signals, which Slurm shows of those that end a job.
-var signalTexts = map[int32]string{
-	1: "Hangup", 2: "Interrupt", 3: "Quit", 4: "Illegal instruction", 5: "Trace/breakpoint trap", 6: "Aborted", 7: "Bus error", 8: "Floating point exception", 9: "Killed",
-	10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2", 13: "Broken pipe", 14: "Alarm clock", 15: "Terminated", 16: "Stack fault", 17: "Child exited",
-	18: "Continued", 19: "Stopped (signal)", 20: "Stopped", 21: "Stopped (tty input)", 22: "Stopped (tty output)", 23: "Urgent I/O condition", 24: "CPU time limit exceeded",
-	25: "File size limit exceeded", 26: "Virtual timer expired", 27: "Profiling timer expired", 28: "Window changed", 29: "I/O possible", 30: "Power failure", 31: "Bad system call",
-}
+var signalTexts = once.Value[map[int32]string]{Make: func() map[int32]string {
+	return map[int32]string{
+		1: "Hangup", 2: "Interrupt", 3: "Quit", 4: "Illegal instruction", 5: "Trace/breakpoint trap", 6: "Aborted", 7: "Bus error", 8: "Floating point exception", 9: "Killed",
+		10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2", 13: "Broken pipe", 14: "Alarm clock", 15: "Terminated", 16: "Stack fault", 17: "Child exited",
+		18: "Continued", 19: "Stopped (signal)", 20: "Stopped", 21: "Stopped (tty input)", 22: "Stopped (tty output)", 23: "Urgent I/O condition", 24: "CPU time limit exceeded",
+		25: "File size limit exceeded", 26: "Virtual timer expired", 27: "Profiling timer expired", 28: "Window changed", 29: "I/O possible", 30: "Power failure", 31: "Bad system call",
+	}
+
+}}
 
 // SignalText is what the C library says of a signal.
 func SignalText(n int32) string {
-	if text, ok := signalTexts[n]; ok {
+	if text, ok := signalTexts.Get()[n]; ok {
 		return text
 	}
 	if n >= 34 && n <= 64 {

@@ -2,6 +2,8 @@ package slurm
 
 import (
 	"strings"
+
+	"stint/cli/slurm/once"
 )
 
 // SinfoTable is the options of sinfo.
@@ -51,7 +53,7 @@ type Sinfo struct {
 	Print      string // not empty: print it and exit with 0
 	Nodes      string // hostlist
 	Partitions []string
-	States     []string // upper case words of NodeStateNames; empty: all
+	States     []string // upper case words of NodeStateNames.Get(); empty: all
 
 	All, Hide, Dead, Responding, Exact, Reasons, Long, PerNode, Summarize, NoHeader, NoConvert, HelpFormat, Reservations, Future bool
 	Verbose, Iterate                                                                                                             int
@@ -61,64 +63,72 @@ type Sinfo struct {
 }
 
 // nodeStateNames are the states of nodes -t knows, with their short forms.
-var nodeStateNames = map[string]string{
-	"ALLOC": "ALLOCATED", "ALLOCATED": "ALLOCATED", "BLOCK": "BLOCKED", "BLOCKED": "BLOCKED", "CLOUD": "CLOUD", "COMP": "COMPLETING", "COMPLETING": "COMPLETING", "DOWN": "DOWN",
-	"DRAIN": "DRAIN", "DRAINED": "DRAINED", "DRAINING": "DRAINING", "DRNG": "DRAINING", "FAIL": "FAIL", "FAILG": "FAILING", "FAILING": "FAILING",
-	"FUTR": "FUTURE", "FUTURE": "FUTURE", "IDLE": "IDLE", "INVAL": "INVAL", "MAINT": "MAINT", "MIX": "MIXED", "MIXED": "MIXED", "NO_RESPOND": "NO_RESPOND", "NPC": "NPC",
-	"PERFCTRS": "PERFCTRS", "PLANNED": "PLANNED", "PLND": "PLANNED", "POWER_DOWN": "POWER_DOWN", "POWERING_DOWN": "POWERING_DOWN",
-	"POWERED_DOWN": "POWERED_DOWN", "POWERING_UP": "POWERING_UP", "POWER_UP": "POWERING_UP", "POW_DN": "POWERED_DOWN", "POW_UP": "POWERING_UP",
-	"REBOOT_ISSUED": "REBOOT_ISSUED", "REBOOT_REQUESTED": "REBOOT_REQUESTED", "BOOT": "REBOOT_ISSUED", "REBOOT": "REBOOT_REQUESTED", "RESV": "RESERVED", "RESERVED": "RESERVED", "UNK": "UNKNOWN", "UNKNOWN": "UNKNOWN", "ERROR": "ERROR", "DYNAMIC_NORM": "DYNAMIC_NORM",
-}
+var nodeStateNames = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"ALLOC": "ALLOCATED", "ALLOCATED": "ALLOCATED", "BLOCK": "BLOCKED", "BLOCKED": "BLOCKED", "CLOUD": "CLOUD", "COMP": "COMPLETING", "COMPLETING": "COMPLETING", "DOWN": "DOWN",
+		"DRAIN": "DRAIN", "DRAINED": "DRAINED", "DRAINING": "DRAINING", "DRNG": "DRAINING", "FAIL": "FAIL", "FAILG": "FAILING", "FAILING": "FAILING",
+		"FUTR": "FUTURE", "FUTURE": "FUTURE", "IDLE": "IDLE", "INVAL": "INVAL", "MAINT": "MAINT", "MIX": "MIXED", "MIXED": "MIXED", "NO_RESPOND": "NO_RESPOND", "NPC": "NPC",
+		"PERFCTRS": "PERFCTRS", "PLANNED": "PLANNED", "PLND": "PLANNED", "POWER_DOWN": "POWER_DOWN", "POWERING_DOWN": "POWERING_DOWN",
+		"POWERED_DOWN": "POWERED_DOWN", "POWERING_UP": "POWERING_UP", "POWER_UP": "POWERING_UP", "POW_DN": "POWERED_DOWN", "POW_UP": "POWERING_UP",
+		"REBOOT_ISSUED": "REBOOT_ISSUED", "REBOOT_REQUESTED": "REBOOT_REQUESTED", "BOOT": "REBOOT_ISSUED", "REBOOT": "REBOOT_REQUESTED", "RESV": "RESERVED", "RESERVED": "RESERVED", "UNK": "UNKNOWN", "UNKNOWN": "UNKNOWN", "ERROR": "ERROR", "DYNAMIC_NORM": "DYNAMIC_NORM",
+	}
+
+}}
 
 // NodeStateNames are the states sinfo -t knows, in alphabetical order.
-var NodeStateNames = strings.Fields(`ALLOCATED BLOCKED CLOUD COMPLETING DOWN DRAIN DRAINED DRAINING DYNAMIC_NORM ERROR FAIL FAILING FUTURE IDLE INVAL MAINT MIXED
+var NodeStateNames = once.Value[[]string]{Make: func() []string {
+	return strings.Fields(`ALLOCATED BLOCKED CLOUD COMPLETING DOWN DRAIN DRAINED DRAINING DYNAMIC_NORM ERROR FAIL FAILING FUTURE IDLE INVAL MAINT MIXED
 	NO_RESPOND NPC PERFCTRS PLANNED POWERED_DOWN POWERING_DOWN POWERING_UP POWER_DOWN REBOOT_ISSUED REBOOT_REQUESTED RESERVED UNKNOWN`)
 
-var sinfoEffects = map[string]func(*Sinfo, Given) error{
-	"json": asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
-	"yaml": asYAML(func(s *Sinfo) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
-	"all": func(s *Sinfo, g Given) error {
-		s.All, s.Hide, s.everything = true, false, s.everything || g.Where == ""
-		return nil
-	},
-	"future":   on(func(s *Sinfo) *bool { return &s.Future }),
-	"hide":     func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
-	"clusters": word(func(s *Sinfo) *string { return &s.Clusters }),
-	"dead":     on(func(s *Sinfo) *bool { return &s.Dead }),
-	"exact":    on(func(s *Sinfo) *bool { return &s.Exact }),
-	"local":    doneHere[Sinfo],
-	"format": func(s *Sinfo, g Given) error {
-		s.Format, s.Fields, s.formatted = g.Value, "", s.formatted || g.Where == ""
-		return nil
-	},
-	"Format": func(s *Sinfo, g Given) error {
-		s.Format, s.Fields, s.formatted = "", g.Value, s.formatted || g.Where == ""
-		return nil
-	},
-	"help":         doneHere[Sinfo],
-	"usage":        doneHere[Sinfo],
-	"version":      doneHere[Sinfo],
-	"helpFormat":   on(func(s *Sinfo) *bool { return &s.HelpFormat }),
-	"helpstate":    func(s *Sinfo, g Given) error { s.Print = joinLines(NodeStateNames); return nil },
-	"iterate":      seconds(func(s *Sinfo) *int { return &s.Iterate }),
-	"list-reasons": on(func(s *Sinfo) *bool { return &s.Reasons }),
-	"long":         on(func(s *Sinfo) *bool { return &s.Long }),
-	"noconvert":    on(func(s *Sinfo) *bool { return &s.NoConvert }),
-	"Node":         on(func(s *Sinfo) *bool { return &s.PerNode }),
-	"nodes":        nodeWord(func(s *Sinfo) *string { return &s.Nodes }),
-	"noheader":     on(func(s *Sinfo) *bool { return &s.NoHeader }),
-	"partition": func(s *Sinfo, g Given) (err error) {
-		s.Partitions, err = splitList(g)
-		s.partitioned = s.partitioned || g.Where == ""
-		return err
-	},
-	"reservation": on(func(s *Sinfo) *bool { return &s.Reservations }),
-	"responding":  on(func(s *Sinfo) *bool { return &s.Responding }),
-	"sort":        word(func(s *Sinfo) *string { return &s.Sort }),
-	"states":      (*Sinfo).states,
-	"summarize":   on(func(s *Sinfo) *bool { return &s.Summarize }),
-	"verbose":     counter(func(s *Sinfo) *int { return &s.Verbose }),
-}
+}}
+var sinfoEffects = once.Value[map[string]func(*Sinfo, Given) error]{Make: func() map[string]func(*Sinfo, Given) error {
+	return map[string]func(*Sinfo, Given) error{
+		"json": asJSON(func(s *Sinfo) (*bool, *string) { return &s.JSON, &s.Print }),
+		"yaml": asYAML(func(s *Sinfo) (*bool, *bool, *string) { return &s.JSON, &s.YAML, &s.Print }),
+		"all": func(s *Sinfo, g Given) error {
+			s.All, s.Hide, s.everything = true, false, s.everything || g.Where == ""
+			return nil
+		},
+		"future":   on(func(s *Sinfo) *bool { return &s.Future }),
+		"hide":     func(s *Sinfo, g Given) error { s.All, s.Hide = false, true; return nil },
+		"clusters": word(func(s *Sinfo) *string { return &s.Clusters }),
+		"dead":     on(func(s *Sinfo) *bool { return &s.Dead }),
+		"exact":    on(func(s *Sinfo) *bool { return &s.Exact }),
+		"local":    doneHere[Sinfo],
+		"format": func(s *Sinfo, g Given) error {
+			s.Format, s.Fields, s.formatted = g.Value, "", s.formatted || g.Where == ""
+			return nil
+		},
+		"Format": func(s *Sinfo, g Given) error {
+			s.Format, s.Fields, s.formatted = "", g.Value, s.formatted || g.Where == ""
+			return nil
+		},
+		"help":         doneHere[Sinfo],
+		"usage":        doneHere[Sinfo],
+		"version":      doneHere[Sinfo],
+		"helpFormat":   on(func(s *Sinfo) *bool { return &s.HelpFormat }),
+		"helpstate":    func(s *Sinfo, g Given) error { s.Print = joinLines(NodeStateNames.Get()); return nil },
+		"iterate":      seconds(func(s *Sinfo) *int { return &s.Iterate }),
+		"list-reasons": on(func(s *Sinfo) *bool { return &s.Reasons }),
+		"long":         on(func(s *Sinfo) *bool { return &s.Long }),
+		"noconvert":    on(func(s *Sinfo) *bool { return &s.NoConvert }),
+		"Node":         on(func(s *Sinfo) *bool { return &s.PerNode }),
+		"nodes":        nodeWord(func(s *Sinfo) *string { return &s.Nodes }),
+		"noheader":     on(func(s *Sinfo) *bool { return &s.NoHeader }),
+		"partition": func(s *Sinfo, g Given) (err error) {
+			s.Partitions, err = splitList(g)
+			s.partitioned = s.partitioned || g.Where == ""
+			return err
+		},
+		"reservation": on(func(s *Sinfo) *bool { return &s.Reservations }),
+		"responding":  on(func(s *Sinfo) *bool { return &s.Responding }),
+		"sort":        word(func(s *Sinfo) *string { return &s.Sort }),
+		"states":      (*Sinfo).states,
+		"summarize":   on(func(s *Sinfo) *bool { return &s.Summarize }),
+		"verbose":     counter(func(s *Sinfo) *int { return &s.Verbose }),
+	}
+
+}}
 
 func (s *Sinfo) states(g Given) error {
 	s.States = nil
@@ -129,9 +139,9 @@ func (s *Sinfo) states(g Given) error {
 			}
 			continue // beside another it has no say
 		}
-		name, ok := nodeStateNames[w]
+		name, ok := nodeStateNames.Get()[w]
 		if !ok {
-			return refusal("Bad state string: %s; known are all, %s%s", clip(w), strings.Join(NodeStateNames, ", "), mean(w, NodeStateNames))
+			return refusal("Bad state string: %s; known are all, %s%s", clip(w), strings.Join(NodeStateNames.Get(), ", "), mean(w, NodeStateNames.Get()))
 		}
 		s.States = append(s.States, name)
 	}
@@ -141,7 +151,7 @@ func (s *Sinfo) states(g Given) error {
 // ReadSinfo reads a call of sinfo. The error is a *Failure.
 func ReadSinfo(in Input) (*Sinfo, error) {
 	s := &Sinfo{}
-	rest, print, err := readOptions(&SinfoTable, in, s, sinfoEffects)
+	rest, print, err := readOptions(&SinfoTable, in, s, sinfoEffects.Get())
 	switch {
 	case err != nil:
 		return nil, err

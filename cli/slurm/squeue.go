@@ -1,5 +1,7 @@
 package slurm
 
+import "stint/cli/slurm/once"
+
 // SqueueTable is the options of squeue.
 var SqueueTable = Table{Command: "squeue", Usage: "[OPTIONS...]", Options: []Option{
 	{"account", 'A', Required, T1, 0, 0, "SQUEUE_ACCOUNT", "account", "NAMES", "jobs of these accounts"},
@@ -87,83 +89,86 @@ type Squeue struct {
 	me, formatted                                                                                bool
 }
 
-var squeueEffects = map[string]func(*Squeue, Given) error{
-	"json":     asJSON(func(q *Squeue) (*bool, *string) { return &q.JSON, &q.Print }),
-	"yaml":     asYAML(func(q *Squeue) (*bool, *bool, *string) { return &q.JSON, &q.YAML, &q.Print }),
-	"account":  words(func(q *Squeue) *[]string { return &q.Accounts }),
-	"all":      func(q *Squeue, g Given) error { q.All, q.Hide = true, false; return nil },
-	"hide":     func(q *Squeue, g Given) error { q.All, q.Hide = false, true; return nil },
-	"array":    on(func(q *Squeue) *bool { return &q.Array }),
-	"clusters": word(func(q *Squeue) *string { return &q.Clusters }),
-	"local": func(q *Squeue, g Given) error {
-		q.Local, q.Sibling = q.Local || g.Option.Name == "local", q.Sibling || g.Option.Name == "sibling" || g.Option.Name == "sib"
-		return nil
-	},
-	"format": func(q *Squeue, g Given) error {
-		q.Format, q.Fields, q.formatted = g.Value, "", q.formatted || g.Where == ""
-		return nil
-	},
-	"Format": func(q *Squeue, g Given) error {
-		q.Format, q.Fields = "", g.Value
-		return nil
-	},
-	"help":       doneHere[Squeue],
-	"usage":      doneHere[Squeue],
-	"version":    doneHere[Squeue],
-	"helpFormat": on(func(q *Squeue) *bool { return &q.HelpFormat }),
-	"helpstate":  doneHere[Squeue],
-	"iterate":    seconds(func(q *Squeue) *int { return &q.Iterate }),
-	"jobs": func(q *Squeue, g Given) error {
-		q.HasJobs = true
-		for _, id := range SplitIDs(g.Value) {
-			if _, err := ParseTarget(id); err != nil {
-				return refusal("Invalid job id: %s", clip(id))
+var squeueEffects = once.Value[map[string]func(*Squeue, Given) error]{Make: func() map[string]func(*Squeue, Given) error {
+	return map[string]func(*Squeue, Given) error{
+		"json":     asJSON(func(q *Squeue) (*bool, *string) { return &q.JSON, &q.Print }),
+		"yaml":     asYAML(func(q *Squeue) (*bool, *bool, *string) { return &q.JSON, &q.YAML, &q.Print }),
+		"account":  words(func(q *Squeue) *[]string { return &q.Accounts }),
+		"all":      func(q *Squeue, g Given) error { q.All, q.Hide = true, false; return nil },
+		"hide":     func(q *Squeue, g Given) error { q.All, q.Hide = false, true; return nil },
+		"array":    on(func(q *Squeue) *bool { return &q.Array }),
+		"clusters": word(func(q *Squeue) *string { return &q.Clusters }),
+		"local": func(q *Squeue, g Given) error {
+			q.Local, q.Sibling = q.Local || g.Option.Name == "local", q.Sibling || g.Option.Name == "sibling" || g.Option.Name == "sib"
+			return nil
+		},
+		"format": func(q *Squeue, g Given) error {
+			q.Format, q.Fields, q.formatted = g.Value, "", q.formatted || g.Where == ""
+			return nil
+		},
+		"Format": func(q *Squeue, g Given) error {
+			q.Format, q.Fields = "", g.Value
+			return nil
+		},
+		"help":       doneHere[Squeue],
+		"usage":      doneHere[Squeue],
+		"version":    doneHere[Squeue],
+		"helpFormat": on(func(q *Squeue) *bool { return &q.HelpFormat }),
+		"helpstate":  doneHere[Squeue],
+		"iterate":    seconds(func(q *Squeue) *int { return &q.Iterate }),
+		"jobs": func(q *Squeue, g Given) error {
+			q.HasJobs = true
+			for _, id := range SplitIDs(g.Value) {
+				if _, err := ParseTarget(id); err != nil {
+					return refusal("Invalid job id: %s", clip(id))
+				}
+				q.Jobs = append(q.Jobs, id)
 			}
-			q.Jobs = append(q.Jobs, id)
-		}
-		return nil
-	},
-	"steps": func(q *Squeue, g Given) error {
-		q.Steps = true
-		for _, id := range SplitIDs(g.Value) {
-			if _, err := ParseTarget(id); err != nil {
-				return refusal("Invalid step id: %s", clip(id))
+			return nil
+		},
+		"steps": func(q *Squeue, g Given) error {
+			q.Steps = true
+			for _, id := range SplitIDs(g.Value) {
+				if _, err := ParseTarget(id); err != nil {
+					return refusal("Invalid step id: %s", clip(id))
+				}
+				q.StepIDs = append(q.StepIDs, id)
 			}
-			q.StepIDs = append(q.StepIDs, id)
-		}
-		return nil
-	},
-	"licenses":       words(func(q *Squeue) *[]string { return &q.Licenses }),
-	"long":           on(func(q *Squeue) *bool { return &q.Long }),
-	"me":             func(q *Squeue, g Given) error { q.me, q.Users = true, nil; return nil },
-	"notme":          on(func(q *Squeue) *bool { return &q.NotMe }),
-	"name":           words(func(q *Squeue) *[]string { return &q.Names }),
-	"noconvert":      on(func(q *Squeue) *bool { return &q.NoConvert }),
-	"nodelist":       nodeWord(func(q *Squeue) *string { return &q.Nodes }),
-	"noheader":       on(func(q *Squeue) *bool { return &q.NoHeader }),
-	"only-job-state": doneHere[Squeue],
-	"partition":      words(func(q *Squeue) *[]string { return &q.Partitions }),
-	"priority":       on(func(q *Squeue) *bool { return &q.PerPartition }),
-	"qos":            words(func(q *Squeue) *[]string { return &q.QOS }),
-	"reservation":    word(func(q *Squeue) *string { return &q.Reservation }),
-	"sort":           word(func(q *Squeue) *string { return &q.Sort }),
-	"start":          on(func(q *Squeue) *bool { return &q.Start }),
-	"states": func(q *Squeue, g Given) (err error) {
-		q.StatesText = g.Value
-		q.States, err = ParseStates(g.Value)
-		return
-	},
-	"user": func(q *Squeue, g Given) error { // of this and --me, the last counts
-		q.me = false
-		return words(func(q *Squeue) *[]string { return &q.Users })(q, g)
-	},
-	"verbose": counter(func(q *Squeue) *int { return &q.Verbose }),
-}
+			return nil
+		},
+		"licenses":       words(func(q *Squeue) *[]string { return &q.Licenses }),
+		"long":           on(func(q *Squeue) *bool { return &q.Long }),
+		"me":             func(q *Squeue, g Given) error { q.me, q.Users = true, nil; return nil },
+		"notme":          on(func(q *Squeue) *bool { return &q.NotMe }),
+		"name":           words(func(q *Squeue) *[]string { return &q.Names }),
+		"noconvert":      on(func(q *Squeue) *bool { return &q.NoConvert }),
+		"nodelist":       nodeWord(func(q *Squeue) *string { return &q.Nodes }),
+		"noheader":       on(func(q *Squeue) *bool { return &q.NoHeader }),
+		"only-job-state": doneHere[Squeue],
+		"partition":      words(func(q *Squeue) *[]string { return &q.Partitions }),
+		"priority":       on(func(q *Squeue) *bool { return &q.PerPartition }),
+		"qos":            words(func(q *Squeue) *[]string { return &q.QOS }),
+		"reservation":    word(func(q *Squeue) *string { return &q.Reservation }),
+		"sort":           word(func(q *Squeue) *string { return &q.Sort }),
+		"start":          on(func(q *Squeue) *bool { return &q.Start }),
+		"states": func(q *Squeue, g Given) (err error) {
+			q.StatesText = g.Value
+			q.States, err = ParseStates(g.Value)
+			return
+		},
+		"user": func(q *Squeue, g Given) error { // of this and --me, the last counts
+			q.me = false
+			return words(func(q *Squeue) *[]string { return &q.Users })(q, g)
+		},
+		"verbose": counter(func(q *Squeue) *int { return &q.Verbose }),
+	}
+
+}}
 
 // ReadSqueue reads a call of squeue. The error is a *Failure.
 func ReadSqueue(in Input) (*Squeue, error) {
 	q := &Squeue{}
-	rest, print, err := readOptions(&SqueueTable, in, q, squeueEffects)
+	rest, print, err := readOptions(&SqueueTable, in, q, squeueEffects.Get())
 	switch {
 	case err != nil:
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/executor/tasks"
@@ -20,27 +20,34 @@ const srunEnv = ` SLURM_ACCOUNT SLURM_ACCTG_FREQ SLURM_CLUSTERS SLURM_CONSTRAINT
  SLURM_REQ_SWITCH SLURM_RESERVATION SLURM_SIGNAL SLURM_SPREAD_JOB SLURM_THREAD_SPEC SLURM_THREADS_PER_CORE SLURM_TIMELIMIT SLURM_USE_MIN_NODES SLURM_WAIT4SWITCH
  SLURM_WCKEY SLURM_TRES_BIND SLURM_TRES_PER_TASK `
 
-// srunMore are variables that options of sbatch's have for srun alone, by their names: with the first and the last release that reads them.
-var srunMore = map[string][]struct {
+type moreOf struct {
 	env          string
 	since, until Release
-}{
-	"nodes":             {{"SLURM_NNODES SLURM_JOB_NUM_NODES", 0, 0}},
-	"ntasks":            {{"SLURM_NTASKS SLURM_NPROCS", 0, 0}},
-	"ntasks-per-node":   {{"SLURM_NTASKS_PER_NODE", 0, 0}},
-	"ntasks-per-core":   {{"SLURM_NTASKS_PER_CORE", 0, 0}},
-	"ntasks-per-gpu":    {{"SLURM_NTASKS_PER_GPU", 0, 0}},
-	"ntasks-per-socket": {{"SLURM_NTASKS_PER_SOCKET", 0, 0}},
-	"cpus-per-task":     {{"SRUN_CPUS_PER_TASK", 0, 2302}, {"SLURM_CPUS_PER_TASK", 2311, 0}},
-	"job-name":          {{"SLURM_JOB_NAME", 0, 0}},
-	"dependency":        {{"SLURM_DEPENDENCY", 0, 0}},
-	"chdir":             {{"SLURM_REMOTE_CWD SLURM_WORKING_DIR", 0, 0}},
-	"verbose":           {{"SLURM_DEBUG", 0, 0}},
 }
+
+// srunMore are variables that options of sbatch's have for srun alone, by their names: with the first and the last release that reads them.
+var srunMore = once.Value[map[string][]moreOf]{Make: func() map[string][]moreOf {
+	return map[string][]moreOf{
+		"nodes":             {{"SLURM_NNODES SLURM_JOB_NUM_NODES", 0, 0}},
+		"ntasks":            {{"SLURM_NTASKS SLURM_NPROCS", 0, 0}},
+		"ntasks-per-node":   {{"SLURM_NTASKS_PER_NODE", 0, 0}},
+		"ntasks-per-core":   {{"SLURM_NTASKS_PER_CORE", 0, 0}},
+		"ntasks-per-gpu":    {{"SLURM_NTASKS_PER_GPU", 0, 0}},
+		"ntasks-per-socket": {{"SLURM_NTASKS_PER_SOCKET", 0, 0}},
+		"cpus-per-task":     {{"SRUN_CPUS_PER_TASK", 0, 2302}, {"SLURM_CPUS_PER_TASK", 2311, 0}},
+		"job-name":          {{"SLURM_JOB_NAME", 0, 0}},
+		"dependency":        {{"SLURM_DEPENDENCY", 0, 0}},
+		"chdir":             {{"SLURM_REMOTE_CWD SLURM_WORKING_DIR", 0, 0}},
+		"verbose":           {{"SLURM_DEBUG", 0, 0}},
+	}
+
+}}
 
 // SrunTable is the options of srun: those of sbatch that are about resources, and its own. It is made when it is first asked for, as
 // every command would wait for it otherwise.
-var SrunTable = sync.OnceValue(func() *Table {
+func SrunTable() *Table { return srunTable.Get() }
+
+var srunTable = once.Value[*Table]{Make: func() *Table {
 	return &Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENTS...]", Submits: true, Options: append(srunResources(), []Option{
 		{"async", 0, None, T3, 2605, 0, "", "", "", "srun waits for its step; let the shell run it in the background"},
 		{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", "programs are not copied to nodes; put them where every node sees them"},
@@ -85,12 +92,12 @@ var SrunTable = sync.OnceValue(func() *Table {
 		{"wait-for-children", 0, None, T3, 2505, 0, "", "", "", "a step ends with its tasks"},
 		{"x11", 0, Optional, T2, 0, 0, "", "", "", "no displays are forwarded; use ssh -X"},
 	}...)}
-})
+}}
 
 func srunResources() []Option {
 	var out []Option
 	for _, o := range resourceOptions(SbatchTable.Options, "SLURM_", srunEnv) {
-		more := srunMore[o.Name]
+		more := srunMore.Get()[o.Name]
 		for _, m := range more {
 			one := o
 			one.Env = strings.TrimSpace(o.Env + " " + m.env)
@@ -141,77 +148,80 @@ type Step struct {
 }
 
 // stepEffects are the options of srun that sbatch has not.
-var stepEffects = map[string]func(*Step, Given) error{
-	"cpu-bind":          (*Step).cpuBind,
-	"disable-status":    func(s *Step, _ Given) error { s.NoStatus = true; return nil },
-	"step-error":        func(s *Step, g Given) error { s.Error = g.Value; return nil },
-	"step-input":        func(s *Step, g Given) error { s.Input = g.Value; return nil },
-	"step-output":       func(s *Step, g Given) error { s.Output = g.Value; return nil },
-	"exact":             func(s *Step, _ Given) error { s.exact = true; return nil },
-	"overlap":           func(s *Step, _ Given) error { s.overlap = true; return nil },
-	"label":             func(s *Step, _ Given) error { s.Label = true; return nil },
-	"unbuffered":        func(s *Step, _ Given) error { s.Unbuffered = true; return nil },
-	"multi-prog":        func(s *Step, _ Given) error { s.MultiProg = true; return nil },
-	"preserve-env":      func(s *Step, _ Given) error { s.PreserveEnv = true; return nil },
-	"quit-on-interrupt": func(s *Step, _ Given) error { s.Quit = true; return nil },
-	"step-noted":        func(*Step, Given) error { return nil },
-	"task-prolog":       func(s *Step, g Given) error { s.TaskProlog = g.Value; return nil },
-	"task-epilog":       func(s *Step, g Given) error { s.TaskEpilog = g.Value; return nil },
-	"jobid": func(s *Step, g Given) error {
-		n, err := strconv.ParseUint(g.Value, 10, 32)
-		if err != nil || n == 0 {
-			return usage("%s: %s is no job id", g.Option.Spelled(), clip(g.Value))
-		}
-		s.Job = uint32(n)
-		return nil
-	},
-	"immediate": func(s *Step, g Given) error { return allocationEffects["immediate"](&s.Allocation, g) },
-	"kill-on-bad-exit": func(s *Step, g Given) error {
-		s.KillGiven = true
-		if s.KillOnBad = g.Value != "0"; g.Value != "" && g.Value != "0" && g.Value != "1" {
-			return usage("--kill-on-bad-exit: %s is neither 0 nor 1", clip(g.Value))
-		}
-		return nil
-	},
-	"mpi": func(s *Step, g Given) error {
-		switch v := strings.ToLower(g.Value); v {
-		case "list":
-			s.MPIList = true
-		case "none", "openmpi":
-		case "pmi2", "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5", "cray_shasta":
-			return refusal("--mpi=%s is not supported by Stint yet; start the program with mpirun inside the allocation", v)
-		default:
-			return refusal("--mpi=%s is no MPI that is known; --mpi=list shows them", clip(g.Value))
-		}
-		return nil
-	},
-	"prolog": func(s *Step, g Given) error { s.Prolog = g.Value; return nil },
-	"epilog": func(s *Step, g Given) error { s.Epilog = g.Value; return nil },
-	"pty": func(s *Step, g Given) error {
-		if g.Value != "" {
-			return refusal("--pty=%s: only a terminal for task 0 is supported by Stint yet; leave the value out", clip(g.Value))
-		}
-		s.Pty = true
-		return nil
-	},
-	"relative": func(s *Step, g Given) error {
-		n, err := strconv.ParseUint(g.Value, 10, 31)
-		if err != nil {
-			return usage("--relative: %s is no number of a node", clip(g.Value))
-		}
-		r := uint32(n)
-		s.relative = &r
-		return nil
-	},
-	"wait": func(s *Step, g Given) error {
-		n, err := strconv.ParseUint(g.Value, 10, 31)
-		if err != nil {
-			return usage("--wait: %s is no number of seconds", clip(g.Value))
-		}
-		s.Wait, s.WaitGiven = int(n), true
-		return nil
-	},
-}
+var stepEffects = once.Value[map[string]func(*Step, Given) error]{Make: func() map[string]func(*Step, Given) error {
+	return map[string]func(*Step, Given) error{
+		"cpu-bind":          (*Step).cpuBind,
+		"disable-status":    func(s *Step, _ Given) error { s.NoStatus = true; return nil },
+		"step-error":        func(s *Step, g Given) error { s.Error = g.Value; return nil },
+		"step-input":        func(s *Step, g Given) error { s.Input = g.Value; return nil },
+		"step-output":       func(s *Step, g Given) error { s.Output = g.Value; return nil },
+		"exact":             func(s *Step, _ Given) error { s.exact = true; return nil },
+		"overlap":           func(s *Step, _ Given) error { s.overlap = true; return nil },
+		"label":             func(s *Step, _ Given) error { s.Label = true; return nil },
+		"unbuffered":        func(s *Step, _ Given) error { s.Unbuffered = true; return nil },
+		"multi-prog":        func(s *Step, _ Given) error { s.MultiProg = true; return nil },
+		"preserve-env":      func(s *Step, _ Given) error { s.PreserveEnv = true; return nil },
+		"quit-on-interrupt": func(s *Step, _ Given) error { s.Quit = true; return nil },
+		"step-noted":        func(*Step, Given) error { return nil },
+		"task-prolog":       func(s *Step, g Given) error { s.TaskProlog = g.Value; return nil },
+		"task-epilog":       func(s *Step, g Given) error { s.TaskEpilog = g.Value; return nil },
+		"jobid": func(s *Step, g Given) error {
+			n, err := strconv.ParseUint(g.Value, 10, 32)
+			if err != nil || n == 0 {
+				return usage("%s: %s is no job id", g.Option.Spelled(), clip(g.Value))
+			}
+			s.Job = uint32(n)
+			return nil
+		},
+		"immediate": func(s *Step, g Given) error { return allocationEffects.Get()["immediate"](&s.Allocation, g) },
+		"kill-on-bad-exit": func(s *Step, g Given) error {
+			s.KillGiven = true
+			if s.KillOnBad = g.Value != "0"; g.Value != "" && g.Value != "0" && g.Value != "1" {
+				return usage("--kill-on-bad-exit: %s is neither 0 nor 1", clip(g.Value))
+			}
+			return nil
+		},
+		"mpi": func(s *Step, g Given) error {
+			switch v := strings.ToLower(g.Value); v {
+			case "list":
+				s.MPIList = true
+			case "none", "openmpi":
+			case "pmi2", "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5", "cray_shasta":
+				return refusal("--mpi=%s is not supported by Stint yet; start the program with mpirun inside the allocation", v)
+			default:
+				return refusal("--mpi=%s is no MPI that is known; --mpi=list shows them", clip(g.Value))
+			}
+			return nil
+		},
+		"prolog": func(s *Step, g Given) error { s.Prolog = g.Value; return nil },
+		"epilog": func(s *Step, g Given) error { s.Epilog = g.Value; return nil },
+		"pty": func(s *Step, g Given) error {
+			if g.Value != "" {
+				return refusal("--pty=%s: only a terminal for task 0 is supported by Stint yet; leave the value out", clip(g.Value))
+			}
+			s.Pty = true
+			return nil
+		},
+		"relative": func(s *Step, g Given) error {
+			n, err := strconv.ParseUint(g.Value, 10, 31)
+			if err != nil {
+				return usage("--relative: %s is no number of a node", clip(g.Value))
+			}
+			r := uint32(n)
+			s.relative = &r
+			return nil
+		},
+		"wait": func(s *Step, g Given) error {
+			n, err := strconv.ParseUint(g.Value, 10, 31)
+			if err != nil {
+				return usage("--wait: %s is no number of seconds", clip(g.Value))
+			}
+			s.Wait, s.WaitGiven = int(n), true
+			return nil
+		},
+	}
+
+}}
 
 // cpuBind reads --cpu-bind: quiet or verbose, and a kind.
 func (s *Step) cpuBind(g Given) error {
@@ -285,7 +295,7 @@ func Srun(in SbatchInput) (*Step, error) {
 			s.clear(q, g.Option.Effect)
 		}
 		set[g.Option.Effect] = g.Source
-		if effect, own := stepEffects[g.Option.Effect]; own {
+		if effect, own := stepEffects.Get()[g.Option.Effect]; own {
 			err = effect(s, g)
 		} else {
 			err = q.apply(g)

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/tres"
 )
@@ -53,35 +54,38 @@ const (
 	sstatPidFormat = "JobID,Nodelist,Pids"
 )
 
-var sstatEffects = map[string]func(*Sstat, Given) error{
-	"allsteps":   on(func(s *Sstat) *bool { return &s.AllSteps }),
-	"format":     word(func(s *Sstat) *string { return &s.Format }),
-	"help":       doneHere[Sstat],
-	"usage":      doneHere[Sstat],
-	"version":    doneHere[Sstat],
-	"helpformat": on(func(s *Sstat) *bool { return &s.HelpFormat }),
-	"jobs": func(s *Sstat, g Given) error {
-		for _, id := range SplitIDs(g.Value) {
-			t, err := ParseTarget(id)
-			if err != nil {
-				return err
+var sstatEffects = once.Value[map[string]func(*Sstat, Given) error]{Make: func() map[string]func(*Sstat, Given) error {
+	return map[string]func(*Sstat, Given) error{
+		"allsteps":   on(func(s *Sstat) *bool { return &s.AllSteps }),
+		"format":     word(func(s *Sstat) *string { return &s.Format }),
+		"help":       doneHere[Sstat],
+		"usage":      doneHere[Sstat],
+		"version":    doneHere[Sstat],
+		"helpformat": on(func(s *Sstat) *bool { return &s.HelpFormat }),
+		"jobs": func(s *Sstat, g Given) error {
+			for _, id := range SplitIDs(g.Value) {
+				t, err := ParseTarget(id)
+				if err != nil {
+					return err
+				}
+				s.Targets = append(s.Targets, t)
 			}
-			s.Targets = append(s.Targets, t)
-		}
-		return nil
-	},
-	"noconvert": func(s *Sstat, _ Given) error { s.Unit = tres.Plain; return nil },
-	"noheader":  on(func(s *Sstat) *bool { return &s.Columns.NoHeader }),
-	"parsable":  func(s *Sstat, _ Given) error { s.Columns.Parsable, s.Columns.Trailing = true, true; return nil },
-	"parsable2": func(s *Sstat, _ Given) error { s.Columns.Parsable, s.Columns.Trailing = true, false; return nil },
-	"pidformat": on(func(s *Sstat) *bool { return &s.Pids }),
-	"verbose":   func(s *Sstat, _ Given) error { s.Verbose++; return nil },
-}
+			return nil
+		},
+		"noconvert": func(s *Sstat, _ Given) error { s.Unit = tres.Plain; return nil },
+		"noheader":  on(func(s *Sstat) *bool { return &s.Columns.NoHeader }),
+		"parsable":  func(s *Sstat, _ Given) error { s.Columns.Parsable, s.Columns.Trailing = true, true; return nil },
+		"parsable2": func(s *Sstat, _ Given) error { s.Columns.Parsable, s.Columns.Trailing = true, false; return nil },
+		"pidformat": on(func(s *Sstat) *bool { return &s.Pids }),
+		"verbose":   func(s *Sstat, _ Given) error { s.Verbose++; return nil },
+	}
+
+}}
 
 // ReadSstat reads a call of sstat. Words beside the options are jobs too.
 func ReadSstat(in Input) (*Sstat, error) {
 	s := &Sstat{Columns: Separation{Delimiter: "|"}}
-	rest, print, err := readOptions(&SstatTable, in, s, sstatEffects)
+	rest, print, err := readOptions(&SstatTable, in, s, sstatEffects.Get())
 	if err != nil || print != "" {
 		s.Print = print
 		return s, err

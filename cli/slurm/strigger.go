@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 )
@@ -59,17 +60,20 @@ var StriggerTable = Table{Command: "strigger", Usage: "[--set | --get | --clear]
 `}
 
 // untold is why nothing can be told of what options of strigger are for.
-var untold = map[string]string{
-	"backup_slurmctld_failure":           "controllers that stand by are not watched; `stint status` shows them",
-	"backup_slurmctld_resumed_operation": "controllers that stand by are not watched; `stint status` shows them",
-	"burst_buffer":                       "there are no burst buffers",
-	"front_end":                          "there are no front ends",
-	"primary_slurmctld_acct_buffer_full": "accounting follows the log, and has no buffer that could be full",
-	"primary_slurmdbd_failure":           "accounting is the ledger's, which is made again from the log; there is no slurmdbd",
-	"primary_slurmdbd_resumed_operation": "accounting is the ledger's, which is made again from the log; there is no slurmdbd",
-	"primary_database_failure":           "accounting needs no database",
-	"primary_database_resumed_operation": "accounting needs no database",
-}
+var untold = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"backup_slurmctld_failure":           "controllers that stand by are not watched; `stint status` shows them",
+		"backup_slurmctld_resumed_operation": "controllers that stand by are not watched; `stint status` shows them",
+		"burst_buffer":                       "there are no burst buffers",
+		"front_end":                          "there are no front ends",
+		"primary_slurmctld_acct_buffer_full": "accounting follows the log, and has no buffer that could be full",
+		"primary_slurmdbd_failure":           "accounting is the ledger's, which is made again from the log; there is no slurmdbd",
+		"primary_slurmdbd_resumed_operation": "accounting is the ledger's, which is made again from the log; there is no slurmdbd",
+		"primary_database_failure":           "accounting needs no database",
+		"primary_database_resumed_operation": "accounting needs no database",
+	}
+
+}}
 
 // Strigger is what a call of strigger asks for.
 type Strigger struct {
@@ -91,74 +95,77 @@ func triggerKind(kind events.TriggerKind) func(*Strigger, Given) error {
 	return func(s *Strigger, _ Given) error { s.Kinds = append(s.Kinds, kind); return nil }
 }
 
-var striggerEffects = map[string]func(*Strigger, Given) error{
-	"set":             on(func(s *Strigger) *bool { return &s.Set }),
-	"get":             on(func(s *Strigger) *bool { return &s.Get }),
-	"clear":           on(func(s *Strigger) *bool { return &s.Clear }),
-	"ctld-failed":     triggerKind(events.TriggerKind_TRIGGER_CONTROLLER_FAILED),
-	"ctld-resumed":    triggerKind(events.TriggerKind_TRIGGER_CONTROLLER_RESUMED),
-	"control-resumed": triggerKind(events.TriggerKind_TRIGGER_CONTROL_RESUMED),
-	"control-assumed": triggerKind(events.TriggerKind_TRIGGER_CONTROL_ASSUMED),
-	"down":            triggerKind(events.TriggerKind_TRIGGER_DOWN),
-	"drained":         triggerKind(events.TriggerKind_TRIGGER_DRAINED),
-	"draining":        triggerKind(events.TriggerKind_TRIGGER_DRAINING),
-	"fail":            triggerKind(events.TriggerKind_TRIGGER_FAIL),
-	"fini":            triggerKind(events.TriggerKind_TRIGGER_FINI),
-	"idle":            triggerKind(events.TriggerKind_TRIGGER_IDLE),
-	"reconfig":        triggerKind(events.TriggerKind_TRIGGER_RECONFIG),
-	"resume":          triggerKind(events.TriggerKind_TRIGGER_RESUME),
-	"time":            triggerKind(events.TriggerKind_TRIGGER_TIME),
-	"up":              triggerKind(events.TriggerKind_TRIGGER_UP),
-	"clusters":        word(func(s *Strigger) *string { return &s.Clusters }),
-	"program":         word(func(s *Strigger) *string { return &s.Program }),
-	"user":            word(func(s *Strigger) *string { return &s.User }),
-	"noheader":        on(func(s *Strigger) *bool { return &s.NoHeader }),
-	"quiet":           on(func(s *Strigger) *bool { return &s.Quiet }),
-	"verbose":         counter(func(s *Strigger) *int { return &s.Verbose }),
-	"help":            doneHere[Strigger],
-	"usage":           doneHere[Strigger],
-	"version":         doneHere[Strigger],
-	"node": func(s *Strigger, g Given) error {
-		if s.Node = "*"; g.Has && g.Value != "" {
-			s.Node = g.Value
-		}
-		return nil
-	},
-	"flags": func(s *Strigger, g Given) error {
-		if !strings.HasPrefix(strings.ToLower(g.Value), "perm") {
-			return refusal("Invalid flags %s: the one there is is PERM", clip(g.Value))
-		}
-		s.Permanent = true
-		return nil
-	},
-	"id": func(s *Strigger, g Given) error {
-		n, err := strconv.ParseUint(g.Value, 10, 32)
-		if err != nil || n == 0 {
-			return refusal("Invalid id %s: strigger --get shows the numbers there are", clip(g.Value))
-		}
-		s.ID = uint32(n)
-		return nil
-	},
-	"jobid": func(s *Strigger, g Given) error {
-		n, err := strconv.ParseUint(g.Value, 10, 32)
-		if err != nil || n == 0 {
-			return refusal("Invalid jobid %s", g.Value)
-		}
-		s.Job = uint32(n)
-		return nil
-	},
-	"offset": func(s *Strigger, g Given) error {
-		n, err := strconv.Atoi(g.Value)
-		switch {
-		case err != nil:
-			return refusal("%s is not a number of seconds for --offset", clip(g.Value))
-		case n < -32000 || n > 32000:
-			return refusal("The --offset parameter must be between +/-32000")
-		}
-		s.Offset = n
-		return nil
-	},
-}
+var striggerEffects = once.Value[map[string]func(*Strigger, Given) error]{Make: func() map[string]func(*Strigger, Given) error {
+	return map[string]func(*Strigger, Given) error{
+		"set":             on(func(s *Strigger) *bool { return &s.Set }),
+		"get":             on(func(s *Strigger) *bool { return &s.Get }),
+		"clear":           on(func(s *Strigger) *bool { return &s.Clear }),
+		"ctld-failed":     triggerKind(events.TriggerKind_TRIGGER_CONTROLLER_FAILED),
+		"ctld-resumed":    triggerKind(events.TriggerKind_TRIGGER_CONTROLLER_RESUMED),
+		"control-resumed": triggerKind(events.TriggerKind_TRIGGER_CONTROL_RESUMED),
+		"control-assumed": triggerKind(events.TriggerKind_TRIGGER_CONTROL_ASSUMED),
+		"down":            triggerKind(events.TriggerKind_TRIGGER_DOWN),
+		"drained":         triggerKind(events.TriggerKind_TRIGGER_DRAINED),
+		"draining":        triggerKind(events.TriggerKind_TRIGGER_DRAINING),
+		"fail":            triggerKind(events.TriggerKind_TRIGGER_FAIL),
+		"fini":            triggerKind(events.TriggerKind_TRIGGER_FINI),
+		"idle":            triggerKind(events.TriggerKind_TRIGGER_IDLE),
+		"reconfig":        triggerKind(events.TriggerKind_TRIGGER_RECONFIG),
+		"resume":          triggerKind(events.TriggerKind_TRIGGER_RESUME),
+		"time":            triggerKind(events.TriggerKind_TRIGGER_TIME),
+		"up":              triggerKind(events.TriggerKind_TRIGGER_UP),
+		"clusters":        word(func(s *Strigger) *string { return &s.Clusters }),
+		"program":         word(func(s *Strigger) *string { return &s.Program }),
+		"user":            word(func(s *Strigger) *string { return &s.User }),
+		"noheader":        on(func(s *Strigger) *bool { return &s.NoHeader }),
+		"quiet":           on(func(s *Strigger) *bool { return &s.Quiet }),
+		"verbose":         counter(func(s *Strigger) *int { return &s.Verbose }),
+		"help":            doneHere[Strigger],
+		"usage":           doneHere[Strigger],
+		"version":         doneHere[Strigger],
+		"node": func(s *Strigger, g Given) error {
+			if s.Node = "*"; g.Has && g.Value != "" {
+				s.Node = g.Value
+			}
+			return nil
+		},
+		"flags": func(s *Strigger, g Given) error {
+			if !strings.HasPrefix(strings.ToLower(g.Value), "perm") {
+				return refusal("Invalid flags %s: the one there is is PERM", clip(g.Value))
+			}
+			s.Permanent = true
+			return nil
+		},
+		"id": func(s *Strigger, g Given) error {
+			n, err := strconv.ParseUint(g.Value, 10, 32)
+			if err != nil || n == 0 {
+				return refusal("Invalid id %s: strigger --get shows the numbers there are", clip(g.Value))
+			}
+			s.ID = uint32(n)
+			return nil
+		},
+		"jobid": func(s *Strigger, g Given) error {
+			n, err := strconv.ParseUint(g.Value, 10, 32)
+			if err != nil || n == 0 {
+				return refusal("Invalid jobid %s", g.Value)
+			}
+			s.Job = uint32(n)
+			return nil
+		},
+		"offset": func(s *Strigger, g Given) error {
+			n, err := strconv.Atoi(g.Value)
+			switch {
+			case err != nil:
+				return refusal("%s is not a number of seconds for --offset", clip(g.Value))
+			case n < -32000 || n > 32000:
+				return refusal("The --offset parameter must be between +/-32000")
+			}
+			s.Offset = n
+			return nil
+		},
+	}
+
+}}
 
 // ReadStrigger reads a call of strigger. The error is a *Failure.
 func ReadStrigger(in Input) (*Strigger, error) {
@@ -167,12 +174,12 @@ func ReadStrigger(in Input) (*Strigger, error) {
 		return nil, err
 	}
 	for _, g := range given {
-		if why, known := untold[g.Option.Name]; known {
+		if why, known := untold.Get()[g.Option.Name]; known {
 			return nil, refusal("%s cannot be told here: %s; leave it out", g.Option.Spelled(), why)
 		}
 	}
 	s := &Strigger{}
-	_, print, err := readOptions(&StriggerTable, in, s, striggerEffects) // other words are passed over, as in Slurm
+	_, print, err := readOptions(&StriggerTable, in, s, striggerEffects.Get()) // other words are passed over, as in Slurm
 	switch {
 	case err != nil:
 		return nil, err

@@ -4,24 +4,29 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"stint/cli/slurm/once"
 )
 
 // enforcements are the words of AccountingStorageEnforce, each with what it implies.
-var enforcements = map[string][]string{
-	"associations": nil,
-	"limits":       {"associations"},
-	"nojobs":       {"nosteps"},
-	"nosteps":      nil,
-	"qos":          {"associations"},
-	"safe":         {"associations", "limits"},
-	"wckeys":       {"associations"},
-}
+var enforcements = once.Value[map[string][]string]{Make: func() map[string][]string {
+	return map[string][]string{
+		"associations": nil,
+		"limits":       {"associations"},
+		"nojobs":       {"nosteps"},
+		"nosteps":      nil,
+		"qos":          {"associations"},
+		"safe":         {"associations", "limits"},
+		"wckeys":       {"associations"},
+	}
+
+}}
 
 // accountingEnforce reads AccountingStorageEnforce: what submissions are held to.
 func (b *builder) accountingEnforce(v string) error {
 	b.Config.AccountingEnforce = nil
 	add := func(word string) {
-		for _, w := range append([]string{word}, enforcements[word]...) {
+		for _, w := range append([]string{word}, enforcements.Get()[word]...) {
 			if !slices.Contains(b.Config.AccountingEnforce, w) {
 				b.Config.AccountingEnforce = append(b.Config.AccountingEnforce, w)
 			}
@@ -48,7 +53,7 @@ func (b *builder) accountingEnforce(v string) error {
 		case "wckey":
 			add("wckeys")
 		default:
-			if _, known := enforcements[w]; !known {
+			if _, known := enforcements.Get()[w]; !known {
 				return fmt.Errorf("%q is not one of associations, limits, nojobs, nosteps, qos, safe, wckeys, all and none", clip(word))
 			}
 			add(w)

@@ -5,13 +5,17 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
-var cgroupKeys = strings.Fields(`AllowedRAMSpace AllowedSwapSpace CgroupAutomount CgroupMountpoint CgroupPlugin ConstrainCores ConstrainDevices ConstrainRAMSpace
+var cgroupKeys = once.Value[[]string]{Make: func() []string {
+	return strings.Fields(`AllowedRAMSpace AllowedSwapSpace CgroupAutomount CgroupMountpoint CgroupPlugin ConstrainCores ConstrainDevices ConstrainRAMSpace
 	ConstrainSwapSpace EnableControllers IgnoreSystemd IgnoreSystemdOnFailure MaxRAMPercent MaxSwapPercent MemorySwappiness MinRAMSpace SignalChildrenProcesses
 	SystemdTimeout AllowedDevicesFile AllowedKmemSpace CgroupJobIdPaths CgroupReleaseAgentDir CgroupSlice ConstrainKmemSpace EnableExtraControllers MaxKmemPercent
 	MemoryLimitEnforcement MemoryLimitThreshold MinKmemSpace`)
+
+}}
 
 func (b *builder) cgroupLine(l line) error {
 	if b.Config.Cgroup == nil {
@@ -53,7 +57,7 @@ func (b *builder) cgroupLine(l line) error {
 			"cgroupjobidpaths", "cgroupreleaseagentdir", "cgroupslice", "enableextracontrollers", "memorylimitenforcement", "memorylimitthreshold":
 			b.Notes = append(b.Notes, Note{p.key, p.value, l.where(), Harmless, "the supervisor lays out control groups by itself"})
 		default:
-			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, cgroupKeys))
+			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, cgroupKeys.Get()))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.key, err)

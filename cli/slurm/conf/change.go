@@ -5,18 +5,22 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
 // partitionFields are the numbers of the fields of events.PartitionDef that each key of a partition sets.
-var partitionFields = map[string][]uint32{
-	"nodes": {2}, "default": {3}, "maxtime": {4}, "defaulttime": {5}, "prioritytier": {6}, "priorityjobfactor": {7}, "priority": {6, 7}, "maxnodes": {8},
-	"minnodes": {9}, "allowgroups": {10}, "allowaccounts": {11}, "denyaccounts": {12}, "allowqos": {13}, "denyqos": {14}, "state": {15}, "hidden": {16},
-	"rootonly": {17}, "oversubscribe": {18}, "shared": {18}, "defmempercpu": {19, 20}, "defmempernode": {19, 20}, "maxmempercpu": {21, 22},
-	"maxmempernode": {21, 22}, "maxcpuspernode": {23}, "disablerootjobs": {24}, "overtimelimit": {25, 32}, "gracetime": {26}, "lln": {27}, "qos": {28},
-	"reqresv": {29}, "exclusiveuser": {30}, "exclusive": {30}, "preemptmode": {31}, "jobdefaults": {33, 34},
-	"allocnodes": {35}, "alternate": {36}, "tresbillingweights": {37},
-}
+var partitionFields = once.Value[map[string][]uint32]{Make: func() map[string][]uint32 {
+	return map[string][]uint32{
+		"nodes": {2}, "default": {3}, "maxtime": {4}, "defaulttime": {5}, "prioritytier": {6}, "priorityjobfactor": {7}, "priority": {6, 7}, "maxnodes": {8},
+		"minnodes": {9}, "allowgroups": {10}, "allowaccounts": {11}, "denyaccounts": {12}, "allowqos": {13}, "denyqos": {14}, "state": {15}, "hidden": {16},
+		"rootonly": {17}, "oversubscribe": {18}, "shared": {18}, "defmempercpu": {19, 20}, "defmempernode": {19, 20}, "maxmempercpu": {21, 22},
+		"maxmempernode": {21, 22}, "maxcpuspernode": {23}, "disablerootjobs": {24}, "overtimelimit": {25, 32}, "gracetime": {26}, "lln": {27}, "qos": {28},
+		"reqresv": {29}, "exclusiveuser": {30}, "exclusive": {30}, "preemptmode": {31}, "jobdefaults": {33, 34},
+		"allocnodes": {35}, "alternate": {36}, "tresbillingweights": {37},
+	}
+
+}}
 
 // PartitionChange makes of keys and values, as scontrol create and update have them, what is asked of a partition. Keys that
 // have no effect here are refused by name. Of Nodes, + and - before the value (or Nodes+=, Nodes-=) add and take away.
@@ -29,17 +33,17 @@ func PartitionChange(act events.PartitionAct, name string, changes []slurm.Chang
 	b := &builder{}
 	for _, c := range changes {
 		key := strings.ToLower(c.Key)
-		fields, ok := partitionFields[key]
+		fields, ok := partitionFields.Get()[key]
 		if !ok {
 			if key == "defcpupergpu" || key == "defmempergpu" {
 				return nil, fmt.Errorf("Update of this parameter is not supported: %s; JobDefaults=%[1]s=%s is", c.Key, clip(c.Value))
 			}
-			for _, k := range partitionKeys {
+			for _, k := range partitionKeys.Get() {
 				if strings.EqualFold(k, key) {
 					return nil, fmt.Errorf("%s of a partition has no effect here, so it is not taken", k)
 				}
 			}
-			return nil, fmt.Errorf("Update of this parameter is not supported: %s%s", clip(c.Key), nearOf(c.Key, partitionKeys))
+			return nil, fmt.Errorf("Update of this parameter is not supported: %s%s", clip(c.Key), nearOf(c.Key, partitionKeys.Get()))
 		}
 		op, value := c.Op, c.Value
 		if key == "nodes" && op == '=' && value != "" && (value[0] == '+' || value[0] == '-') {

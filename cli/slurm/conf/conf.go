@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -159,7 +160,7 @@ func (b *builder) line(l line) error {
 }
 
 func (b *builder) setting(p pair, l line) error {
-	k, ok := keyNames()[strings.ToLower(p.key)]
+	k, ok := keyNames.Get()[strings.ToLower(p.key)]
 	if !ok {
 		return fmt.Errorf("unrecognized key %s%s", p.key, b.near(p.key))
 	}
@@ -179,7 +180,7 @@ func (b *builder) setting(p pair, l line) error {
 	if k.name == "SlurmdParameters" {
 		b.overrides = slices.Contains(list(strings.ToLower(p.value)), "config_overrides")
 	}
-	if set, ok := setters[k.name]; ok {
+	if set, ok := setters.Get()[k.name]; ok {
 		if err := set(b, p.value); err != nil {
 			return fmt.Errorf("%s: %w", k.name, err)
 		}
@@ -199,75 +200,78 @@ func (b *builder) near(key string) string {
 }
 
 // setters are the honoured keys that are not lines of several pairs.
-var setters = map[string]func(*builder, string) error{
-	"ClusterName": func(b *builder, v string) error {
-		if v == "" || strings.ContainsAny(v, "/ \t\n*") || len(v) > 40 {
-			return fmt.Errorf("%q is not a name", clip(v))
-		}
-		b.Config.Cluster = strings.ToLower(v)
-		return nil
-	},
-	"SlurmctldHost": func(b *builder, v string) error {
-		host, _, _ := strings.Cut(v, "(")
-		if len(b.Config.Controllers) > 0 {
-			b.Notes = append(b.Notes, Note{"SlurmctldHost", v, b.seen["SlurmctldHost"], Mapped, "it stands by once `stint controller` runs there; nothing starts it from here"})
-		}
-		b.Config.Controllers = append(b.Config.Controllers, host)
-		return nil
-	},
-	"SlurmUser":             func(b *builder, v string) error { b.Config.Admins = []string{v}; return nil },
-	"SlurmCompat":           (*builder).compat,
-	"PrivateData":           (*builder).privateData,
-	"ScronParameters":       (*builder).scron,
-	"SelfFence":             boolean(func(c *events.Config) *bool { return &c.SelfFence }),
-	"JobRequeue":            boolean(func(c *events.Config) *bool { return &c.JobRequeue }),
-	"DisableRootJobs":       boolean(func(c *events.Config) *bool { return &c.DisableRootJobs }),
-	"JobFileAppend":         boolean(func(c *events.Config) *bool { return &c.JobFileAppend }),
-	"KillWait":              number(func(c *events.Config) *uint32 { return &c.KillWaitS }, 0, 65533),
-	"MinJobAge":             number(func(c *events.Config) *uint32 { return &c.MinJobAgeS }, 0, 1<<31),
-	"MaxBatchRequeue":       number(func(c *events.Config) *uint32 { return &c.MaxBatchRequeue }, 1, 1<<31),
-	"WaitTime":              checked(0, 65533),
-	"KillOnBadExit":         checked(0, 1),
-	"MaxTasksPerNode":       checked(1, 65533),
-	"MaxStepCount":          checked(1, 1<<31),
-	"SrunPortRange":         portRange,
-	"SrunProlog":            programPath,
-	"SrunEpilog":            programPath,
-	"TaskProlog":            programPath,
-	"TaskEpilog":            programPath,
-	"RequeueExit":           exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExit }),
-	"RequeueExitHold":       exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExitHold }),
-	"MaxArraySize":          number(func(c *events.Config) *uint32 { return &c.MaxArraySize }, 0, 4000001),
-	"MaxJobCount":           number(func(c *events.Config) *uint32 { return &c.MaxJobCount }, 1, 1<<30),
-	"FirstJobId":            number(func(c *events.Config) *uint32 { return &c.FirstJobId }, 1, 0x03ff0000),
-	"SlurmdTimeout":         number(func(c *events.Config) *uint32 { return &c.NodeTimeoutS }, 0, 65533),
-	"DefCpuPerGPU":          number(func(c *events.Config) *uint32 { return &c.DefCpusPerGpu }, 0, 1<<20),
-	"DefMemPerGPU":          memory(func(c *events.Config) *uint64 { return &c.DefMemPerGpuMib }),
-	"DefMemPerCPU":          memory(func(c *events.Config) *uint64 { return &c.DefMemPerCpuMib }),
-	"DefMemPerNode":         memory(func(c *events.Config) *uint64 { return &c.DefMemPerNodeMib }),
-	"MaxMemPerCPU":          memory(func(c *events.Config) *uint64 { return &c.MaxMemPerCpuMib }),
-	"MaxMemPerNode":         memory(func(c *events.Config) *uint64 { return &c.MaxMemPerNodeMib }),
-	"OverTimeLimit":         func(b *builder, v string) (err error) { b.Config.OverTimeLimitS, err = minutes(v, 65533); return },
-	"GresTypes":             func(b *builder, v string) error { b.Config.GresTypes = list(v); return nil },
-	"Licenses":              (*builder).licenses,
-	"MailDomain":            func(b *builder, v string) error { b.Config.MailDomain = v; return nil },
-	"MailProg":              func(b *builder, v string) error { b.Config.MailProg = v; return nil },
-	"SelectType":            func(b *builder, v string) error { b.selectType = strings.ToLower(v); return nil },
-	"ReturnToService":       (*builder).returnToService,
-	"SchedulerType":         (*builder).schedulerType,
-	"EnforcePartLimits":     (*builder).enforcePartLimits,
-	"AccountingStorageTRES": (*builder).accountingTRES,
-	"TrackWCKey":            boolean(func(c *events.Config) *bool { return &c.TrackWckey }),
-	"SelectTypeParameters": func(b *builder, v string) error {
-		b.selectPars = v
-		return nil
-	},
-	"SchedulerParameters":           (*builder).schedulerParameters,
-	"SlurmctldParameters":           (*builder).controllerParameters,
-	"AccountingStorageEnforce":      (*builder).accountingEnforce,
-	"PropagateResourceLimits":       (*builder).propagate,
-	"PropagateResourceLimitsExcept": (*builder).propagateExcept,
-}
+var setters = once.Value[map[string]func(*builder, string) error]{Make: func() map[string]func(*builder, string) error {
+	return map[string]func(*builder, string) error{
+		"ClusterName": func(b *builder, v string) error {
+			if v == "" || strings.ContainsAny(v, "/ \t\n*") || len(v) > 40 {
+				return fmt.Errorf("%q is not a name", clip(v))
+			}
+			b.Config.Cluster = strings.ToLower(v)
+			return nil
+		},
+		"SlurmctldHost": func(b *builder, v string) error {
+			host, _, _ := strings.Cut(v, "(")
+			if len(b.Config.Controllers) > 0 {
+				b.Notes = append(b.Notes, Note{"SlurmctldHost", v, b.seen["SlurmctldHost"], Mapped, "it stands by once `stint controller` runs there; nothing starts it from here"})
+			}
+			b.Config.Controllers = append(b.Config.Controllers, host)
+			return nil
+		},
+		"SlurmUser":             func(b *builder, v string) error { b.Config.Admins = []string{v}; return nil },
+		"SlurmCompat":           (*builder).compat,
+		"PrivateData":           (*builder).privateData,
+		"ScronParameters":       (*builder).scron,
+		"SelfFence":             boolean(func(c *events.Config) *bool { return &c.SelfFence }),
+		"JobRequeue":            boolean(func(c *events.Config) *bool { return &c.JobRequeue }),
+		"DisableRootJobs":       boolean(func(c *events.Config) *bool { return &c.DisableRootJobs }),
+		"JobFileAppend":         boolean(func(c *events.Config) *bool { return &c.JobFileAppend }),
+		"KillWait":              number(func(c *events.Config) *uint32 { return &c.KillWaitS }, 0, 65533),
+		"MinJobAge":             number(func(c *events.Config) *uint32 { return &c.MinJobAgeS }, 0, 1<<31),
+		"MaxBatchRequeue":       number(func(c *events.Config) *uint32 { return &c.MaxBatchRequeue }, 1, 1<<31),
+		"WaitTime":              checked(0, 65533),
+		"KillOnBadExit":         checked(0, 1),
+		"MaxTasksPerNode":       checked(1, 65533),
+		"MaxStepCount":          checked(1, 1<<31),
+		"SrunPortRange":         portRange,
+		"SrunProlog":            programPath,
+		"SrunEpilog":            programPath,
+		"TaskProlog":            programPath,
+		"TaskEpilog":            programPath,
+		"RequeueExit":           exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExit }),
+		"RequeueExitHold":       exitCodes(func(c *events.Config) *[]uint32 { return &c.RequeueExitHold }),
+		"MaxArraySize":          number(func(c *events.Config) *uint32 { return &c.MaxArraySize }, 0, 4000001),
+		"MaxJobCount":           number(func(c *events.Config) *uint32 { return &c.MaxJobCount }, 1, 1<<30),
+		"FirstJobId":            number(func(c *events.Config) *uint32 { return &c.FirstJobId }, 1, 0x03ff0000),
+		"SlurmdTimeout":         number(func(c *events.Config) *uint32 { return &c.NodeTimeoutS }, 0, 65533),
+		"DefCpuPerGPU":          number(func(c *events.Config) *uint32 { return &c.DefCpusPerGpu }, 0, 1<<20),
+		"DefMemPerGPU":          memory(func(c *events.Config) *uint64 { return &c.DefMemPerGpuMib }),
+		"DefMemPerCPU":          memory(func(c *events.Config) *uint64 { return &c.DefMemPerCpuMib }),
+		"DefMemPerNode":         memory(func(c *events.Config) *uint64 { return &c.DefMemPerNodeMib }),
+		"MaxMemPerCPU":          memory(func(c *events.Config) *uint64 { return &c.MaxMemPerCpuMib }),
+		"MaxMemPerNode":         memory(func(c *events.Config) *uint64 { return &c.MaxMemPerNodeMib }),
+		"OverTimeLimit":         func(b *builder, v string) (err error) { b.Config.OverTimeLimitS, err = minutes(v, 65533); return },
+		"GresTypes":             func(b *builder, v string) error { b.Config.GresTypes = list(v); return nil },
+		"Licenses":              (*builder).licenses,
+		"MailDomain":            func(b *builder, v string) error { b.Config.MailDomain = v; return nil },
+		"MailProg":              func(b *builder, v string) error { b.Config.MailProg = v; return nil },
+		"SelectType":            func(b *builder, v string) error { b.selectType = strings.ToLower(v); return nil },
+		"ReturnToService":       (*builder).returnToService,
+		"SchedulerType":         (*builder).schedulerType,
+		"EnforcePartLimits":     (*builder).enforcePartLimits,
+		"AccountingStorageTRES": (*builder).accountingTRES,
+		"TrackWCKey":            boolean(func(c *events.Config) *bool { return &c.TrackWckey }),
+		"SelectTypeParameters": func(b *builder, v string) error {
+			b.selectPars = v
+			return nil
+		},
+		"SchedulerParameters":           (*builder).schedulerParameters,
+		"SlurmctldParameters":           (*builder).controllerParameters,
+		"AccountingStorageEnforce":      (*builder).accountingEnforce,
+		"PropagateResourceLimits":       (*builder).propagate,
+		"PropagateResourceLimitsExcept": (*builder).propagateExcept,
+	}
+
+}}
 
 func boolean(field func(*events.Config) *bool) func(*builder, string) error {
 	return func(b *builder, v string) (err error) { *field(b.Config), err = yesNo(v); return }
@@ -295,22 +299,25 @@ func (b *builder) compat(v string) error {
 }
 
 // privateWords are what PrivateData may keep from others.
-var privateWords = map[string]events.Private{
-	"jobs": events.Private_PRIVATE_JOBS, "nodes": events.Private_PRIVATE_NODES, "partitions": events.Private_PRIVATE_PARTITIONS,
-	"usage": events.Private_PRIVATE_USAGE, "events": events.Private_PRIVATE_EVENTS, "accounts": events.Private_PRIVATE_ACCOUNTS,
-	"users": events.Private_PRIVATE_USERS, "reservations": events.Private_PRIVATE_RESERVATIONS,
-}
+var privateWords = once.Value[map[string]events.Private]{Make: func() map[string]events.Private {
+	return map[string]events.Private{
+		"jobs": events.Private_PRIVATE_JOBS, "nodes": events.Private_PRIVATE_NODES, "partitions": events.Private_PRIVATE_PARTITIONS,
+		"usage": events.Private_PRIVATE_USAGE, "events": events.Private_PRIVATE_EVENTS, "accounts": events.Private_PRIVATE_ACCOUNTS,
+		"users": events.Private_PRIVATE_USERS, "reservations": events.Private_PRIVATE_RESERVATIONS,
+	}
+
+}}
 
 func (b *builder) privateData(v string) error {
 	b.Config.PrivateData = nil
 	for _, word := range list(v) {
-		p, known := privateWords[strings.ToLower(word)]
+		p, known := privateWords.Get()[strings.ToLower(word)]
 		switch {
 		case strings.EqualFold(word, "none"):
 		case strings.EqualFold(word, "cloud"):
 			b.Warnings = append(b.Warnings, fmt.Sprintf("%s: PrivateData=cloud has no effect: there are no nodes that power down", b.seen["PrivateData"]))
 		case !known:
-			names := slices.Sorted(maps.Keys(privateWords))
+			names := slices.Sorted(maps.Keys(privateWords.Get()))
 			return fmt.Errorf("%q is not one of %s%s", clip(word), strings.Join(names, ", "), nearOf(strings.ToLower(word), names))
 		case !slices.Contains(b.Config.PrivateData, p):
 			b.Config.PrivateData = append(b.Config.PrivateData, p)

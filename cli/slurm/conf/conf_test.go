@@ -84,7 +84,7 @@ func TestAllKeysAreKnown(t *testing.T) {
 		t.Fatalf("only %d keys in the list", len(names))
 	}
 	for _, name := range names {
-		if _, ok := keyNames()[strings.ToLower(name)]; !ok && !strings.EqualFold(name, "include") {
+		if _, ok := keyNames.Get()[strings.ToLower(name)]; !ok && !strings.EqualFold(name, "include") {
 			t.Errorf("%s is not known", name)
 		}
 	}
@@ -97,7 +97,7 @@ func TestAllKeysAreKnown(t *testing.T) {
 		if (n.Class == Honoured) != (n.Text == "") {
 			t.Errorf("%s: class %s with the sentence %q", n.Key, n.Class, n.Text)
 		}
-		_, set := setters[n.Key]
+		_, set := setters.Get()[n.Key]
 		record := strings.Contains(" NodeName PartitionName NodeSet DownNodes ", " "+n.Key+" ")
 		if (n.Class == Honoured) != (set || record) {
 			t.Errorf("%s: class %s, but it has an effect: %t", n.Key, n.Class, set || record)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/tres"
@@ -50,7 +51,10 @@ type gresRecord struct {
 	at    line
 }
 
-var gresKeys = strings.Fields("NodeName Name Type Count Cores CPUs File Files MultipleFiles Flags Links Link AutoDetect")
+var gresKeys = once.Value[[]string]{Make: func() []string {
+	return strings.Fields("NodeName Name Type Count Cores CPUs File Files MultipleFiles Flags Links Link AutoDetect")
+
+}}
 
 func (b *builder) gresLine(l line) error {
 	r := gresRecord{def: &events.GresDef{}, at: l}
@@ -89,7 +93,7 @@ func (b *builder) gresLine(l line) error {
 				b.Notes = append(b.Notes, Note{"AutoDetect", p.value, l.where(), Mapped, "devices are found by the executor's helper where it is built"})
 			}
 		default:
-			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, gresKeys))
+			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, gresKeys.Get()))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.key, err)

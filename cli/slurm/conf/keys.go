@@ -2,7 +2,8 @@ package conf
 
 import (
 	"strings"
-	"sync"
+
+	"stint/cli/slurm/once"
 )
 
 // Class says what becomes of a key of slurm.conf.
@@ -113,7 +114,7 @@ type key struct {
 }
 
 // keyNames are all keys by their names in lower case.
-var keyNames = sync.OnceValue(func() map[string]key {
+var keyNames = once.Value[map[string]key]{Make: func() map[string]key {
 	m := map[string]key{}
 	for _, g := range keyTable {
 		for _, name := range strings.Fields(g.keys) {
@@ -121,7 +122,7 @@ var keyNames = sync.OnceValue(func() map[string]key {
 		}
 	}
 	return m
-})
+}}
 
 // Keys returns every known key with its class and the sentence about it, in the order of the table.
 func Keys() []Note {

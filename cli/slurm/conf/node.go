@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/idset"
@@ -28,9 +29,12 @@ func (n *node) clone(names []string) *node {
 // maxNodes bounds the nodes of a cluster.
 const maxNodes = hostlist.MaxHosts
 
-var nodeKeys = strings.Fields(`NodeName NodeHostname NodeAddr Port CPUs Procs Boards Sockets SocketsPerBoard CoresPerSocket ThreadsPerCore RealMemory
+var nodeKeys = once.Value[[]string]{Make: func() []string {
+	return strings.Fields(`NodeName NodeHostname NodeAddr Port CPUs Procs Boards Sockets SocketsPerBoard CoresPerSocket ThreadsPerCore RealMemory
 	TmpDisk Feature Features Gres Weight State Reason MemSpecLimit CoreSpecCount CpuSpecList CpuBind BcastAddr Parameters RestrictedCoresPerGPU Topology
 	SuspendTime TopologyLevel`)
+
+}}
 
 func (b *builder) nodeLine(r record) error {
 	if strings.EqualFold(r.name, "DEFAULT") {
@@ -140,7 +144,7 @@ func (b *builder) nodeDef(r record, names []string) (*node, error) {
 		case "cpubind", "bcastaddr", "parameters", "restrictedcorespergpu", "topology", "suspendtime", "topologylevel":
 			b.Notes = append(b.Notes, Note{p.key, p.value, r.at.where(), Harmless, "it has no effect yet"})
 		default:
-			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, nodeKeys))
+			err = fmt.Errorf("unrecognized key%s", nearOf(p.key, nodeKeys.Get()))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.key, err)
@@ -231,11 +235,14 @@ func (b *builder) shape(n *node) error {
 }
 
 // nodeStates are what State= of a NodeName or DownNodes line may say.
-var nodeStates = strings.Fields("UNKNOWN CLOUD DOWN DRAIN FAIL FAILING FUTURE IDLE DYNAMIC")
+var nodeStates = once.Value[[]string]{Make: func() []string {
+	return strings.Fields("UNKNOWN CLOUD DOWN DRAIN FAIL FAILING FUTURE IDLE DYNAMIC")
+
+}}
 
 func nodeState(v string) (string, error) {
 	up := strings.ToUpper(v)
-	for _, s := range nodeStates {
+	for _, s := range nodeStates.Get() {
 		if s == up {
 			switch s {
 			case "CLOUD", "FUTURE", "DYNAMIC", "FAIL", "FAILING":
@@ -246,7 +253,7 @@ func nodeState(v string) (string, error) {
 			return s, nil
 		}
 	}
-	return "", fmt.Errorf("%q is not a state: known are %s%s", clip(v), strings.Join(nodeStates, ", "), nearOf(up, nodeStates))
+	return "", fmt.Errorf("%q is not a state: known are %s%s", clip(v), strings.Join(nodeStates.Get(), ", "), nearOf(up, nodeStates.Get()))
 }
 
 func mebibytes(v string) (uint64, error) {

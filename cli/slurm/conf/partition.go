@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/tres"
@@ -17,12 +18,17 @@ type partition struct {
 	at  line
 }
 
-var preemptModes = strings.Fields("OFF CANCEL GANG REQUEUE SUSPEND WITHIN PRIORITY")
+var preemptModes = once.Value[[]string]{Make: func() []string {
+	return strings.Fields("OFF CANCEL GANG REQUEUE SUSPEND WITHIN PRIORITY")
 
-var partitionKeys = strings.Fields(`PartitionName Nodes Default State MaxTime DefaultTime MaxNodes MinNodes AllowGroups AllowAccounts DenyAccounts AllowQos DenyQos QOS
+}}
+var partitionKeys = once.Value[[]string]{Make: func() []string {
+	return strings.Fields(`PartitionName Nodes Default State MaxTime DefaultTime MaxNodes MinNodes AllowGroups AllowAccounts DenyAccounts AllowQos DenyQos QOS
 	PriorityTier PriorityJobFactor Priority OverSubscribe Shared PreemptMode GraceTime Hidden RootOnly DefMemPerCPU DefMemPerNode MaxMemPerCPU MaxMemPerNode
 	MaxCPUsPerNode ExclusiveUser TRESBillingWeights LLN AllocNodes DisableRootJobs ReqResv OverTimeLimit SelectTypeParameters Alternate CpuBind DefCpuPerGPU
 	DefMemPerGPU JobDefaults MaxCPUsPerSocket PowerDownOnIdle ResumeTimeout SuspendTime SuspendTimeout ExclusiveTopo Exclusive Topology`)
+
+}}
 
 func (b *builder) partitionLine(r record) error {
 	if strings.EqualFold(r.name, "DEFAULT") {
@@ -113,8 +119,8 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 		}
 	case "preemptmode":
 		for mode := range strings.SplitSeq(strings.ToUpper(v), ",") {
-			if !slices.Contains(preemptModes, mode) {
-				err = fmt.Errorf("%q is not a way to preempt: known are %s", v, strings.Join(preemptModes, ", "))
+			if !slices.Contains(preemptModes.Get(), mode) {
+				err = fmt.Errorf("%q is not a way to preempt: known are %s", v, strings.Join(preemptModes.Get(), ", "))
 			}
 		}
 		d.PreemptMode = strings.ToUpper(v)
@@ -179,7 +185,7 @@ func (b *builder) partitionPair(d *events.PartitionDef, p pair, at line) (err er
 		"powerdownonidle", "resumetimeout", "suspendtime", "suspendtimeout", "exclusivetopo", "topology":
 		b.Notes = append(b.Notes, Note{p.key, v, at.where(), Harmless, "it has no effect yet"})
 	default:
-		err = fmt.Errorf("unrecognized key%s", nearOf(p.key, partitionKeys))
+		err = fmt.Errorf("unrecognized key%s", nearOf(p.key, partitionKeys.Get()))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 )
 
@@ -53,37 +54,40 @@ func RequestsOf(settings []*events.Setting) Requests {
 }
 
 // controllerWords are what SlurmctldParameters may hold, and what becomes of those that have no effect here; "" for those that have.
-var controllerWords = map[string]string{
-	"rl_enable": "", "rl_bucket_size": "", "rl_refill_rate": "", "rl_refill_period": "", "rl_log_freq": "",
-	"rl_table_size":             "every user is counted, however many there are",
-	"allow_user_triggers":       "there are no triggers",
-	"disable_triggers":          "there are no triggers",
-	"cloud_dns":                 "power saving is not built",
-	"cloud_reg_addrs":           "power saving is not built",
-	"idle_on_node_suspend":      "power saving is not built",
-	"max_powered_nodes":         "power saving is not built",
-	"power_save_interval":       "power saving is not built",
-	"power_save_min_interval":   "power saving is not built",
-	"node_reg_mem_percent":      "a node has the memory that it says it has",
-	"max_dbd_msg_action":        "the log keeps what accounting has not read yet",
-	"no_quick_restart":          "a controller that starts waits until the one before it leads no more",
-	"enable_configless":         "executors read the configuration from the log",
-	"enable_job_state_cache":    "questions are answered from memory",
-	"enable_async_reply":        "questions are answered from memory",
-	"enable_stepmgr":            "the first node of an allocation makes its steps",
-	"preempt_send_user_signal":  "no job is preempted yet",
-	"reboot_from_controller":    "nodes are not rebooted yet",
-	"user_resv_delete":          "reservations are deleted by administrators",
-	"validate_nodeaddr_threads": "executors come to the bus",
-	"conmgr_threads":            "messages travel on the bus",
-	"conmgr_max_connections":    "messages travel on the bus",
-	"conmgr_use_poll":           "messages travel on the bus",
-	"conmgr_wait_write_delay":   "messages travel on the bus",
-	"conmgr_read_timeout":       "messages travel on the bus",
-	"conmgr_write_timeout":      "messages travel on the bus",
-	"conmgr_connect_timeout":    "messages travel on the bus",
-	"conmgr_quiesce_timeout":    "messages travel on the bus",
-}
+var controllerWords = once.Value[map[string]string]{Make: func() map[string]string {
+	return map[string]string{
+		"rl_enable": "", "rl_bucket_size": "", "rl_refill_rate": "", "rl_refill_period": "", "rl_log_freq": "",
+		"rl_table_size":             "every user is counted, however many there are",
+		"allow_user_triggers":       "there are no triggers",
+		"disable_triggers":          "there are no triggers",
+		"cloud_dns":                 "power saving is not built",
+		"cloud_reg_addrs":           "power saving is not built",
+		"idle_on_node_suspend":      "power saving is not built",
+		"max_powered_nodes":         "power saving is not built",
+		"power_save_interval":       "power saving is not built",
+		"power_save_min_interval":   "power saving is not built",
+		"node_reg_mem_percent":      "a node has the memory that it says it has",
+		"max_dbd_msg_action":        "the log keeps what accounting has not read yet",
+		"no_quick_restart":          "a controller that starts waits until the one before it leads no more",
+		"enable_configless":         "executors read the configuration from the log",
+		"enable_job_state_cache":    "questions are answered from memory",
+		"enable_async_reply":        "questions are answered from memory",
+		"enable_stepmgr":            "the first node of an allocation makes its steps",
+		"preempt_send_user_signal":  "no job is preempted yet",
+		"reboot_from_controller":    "nodes are not rebooted yet",
+		"user_resv_delete":          "reservations are deleted by administrators",
+		"validate_nodeaddr_threads": "executors come to the bus",
+		"conmgr_threads":            "messages travel on the bus",
+		"conmgr_max_connections":    "messages travel on the bus",
+		"conmgr_use_poll":           "messages travel on the bus",
+		"conmgr_wait_write_delay":   "messages travel on the bus",
+		"conmgr_read_timeout":       "messages travel on the bus",
+		"conmgr_write_timeout":      "messages travel on the bus",
+		"conmgr_connect_timeout":    "messages travel on the bus",
+		"conmgr_quiesce_timeout":    "messages travel on the bus",
+	}
+
+}}
 
 // word is one word of a key that holds several, and why it has no effect.
 type word struct{ name, text string }
@@ -95,7 +99,7 @@ func controllerParameters(v string) (r Requests, idle []word, unknown []string, 
 	for _, term := range list(v) {
 		name, value, _ := strings.Cut(term, "=")
 		name = strings.ToLower(name)
-		text, known := controllerWords[name]
+		text, known := controllerWords.Get()[name]
 		switch {
 		case !known:
 			unknown = append(unknown, name)
@@ -143,7 +147,7 @@ func (r *Requests) set(name, value string) error {
 func (b *builder) controllerParameters(v string) error {
 	_, idle, unknown, err := controllerParameters(v)
 	b.idle("SlurmctldParameters", idle)
-	b.unknown("SlurmctldParameters", unknown, slices.Sorted(maps.Keys(controllerWords)))
+	b.unknown("SlurmctldParameters", unknown, slices.Sorted(maps.Keys(controllerWords.Get())))
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 )
 
 // schedulerGroups are the words of SchedulerParameters: those that have an effect, without a text, and why the others have none.
@@ -34,7 +35,7 @@ var schedulerGroups = []struct{ text, words string }{
 }
 
 // schedulerWords maps the words, in small letters, to why they have no effect.
-var schedulerWords = func() map[string]string {
+var schedulerWords = once.Value[map[string]string]{Make: func() map[string]string {
 	m := map[string]string{}
 	for _, g := range schedulerGroups {
 		for _, w := range strings.Fields(g.words) {
@@ -42,7 +43,7 @@ var schedulerWords = func() map[string]string {
 		}
 	}
 	return m
-}()
+}}
 
 func (b *builder) schedulerParameters(v string) error {
 	var idle []word
@@ -50,7 +51,7 @@ func (b *builder) schedulerParameters(v string) error {
 	for _, term := range list(v) {
 		name, value, _ := strings.Cut(term, "=")
 		name = strings.ToLower(name)
-		text, known := schedulerWords[name]
+		text, known := schedulerWords.Get()[name]
 		switch {
 		case !known:
 			unknown = append(unknown, name)
@@ -79,6 +80,6 @@ func (b *builder) schedulerParameters(v string) error {
 		}
 	}
 	b.idle("SchedulerParameters", idle)
-	b.unknown("SchedulerParameters", unknown, slices.Sorted(maps.Keys(schedulerWords)))
+	b.unknown("SchedulerParameters", unknown, slices.Sorted(maps.Keys(schedulerWords.Get())))
 	return nil
 }

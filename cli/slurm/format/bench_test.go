@@ -32,14 +32,14 @@ func BenchmarkQueue(b *testing.B) {
 	})
 	b.Run("row", func(b *testing.B) {
 		b.ReportAllocs()
-		l, _ := SqueueFields.ByLetter(SqueueFormat)
+		l, _ := SqueueFields.Get().ByLetter(SqueueFormat)
 		for i := range b.N {
 			l.Row(rows[i%len(rows)])
 		}
 	})
 	b.Run("sort", func(b *testing.B) {
 		b.ReportAllocs()
-		s, _, _ := SqueueFields.Sort(SqueueSort, JobSort(slurm.Release2605))
+		s, _, _ := SqueueFields.Get().Sort(SqueueSort, JobSort(slurm.Release2605))
 		for range b.N {
 			AsLoaded(rows, false)
 			s.Rows(rows)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"stint/cli/slurm/once"
 )
 
 // Clock prints times as the commands do: local, without a zone, and by SLURM_TIME_FORMAT.
@@ -49,11 +51,14 @@ func (c Clock) relative(t time.Time) string {
 }
 
 // strftime directives that time.Format has an equal for.
-var directives = map[byte]string{
-	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan",
-	'B': "January", 'e': "_2", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'c': "Mon Jan _2 15:04:05 2006",
-	'x': "01/02/06", 'X': "15:04:05", 'r': "03:04:05 PM",
-}
+var directives = once.Value[map[byte]string]{Make: func() map[byte]string {
+	return map[byte]string{
+		'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan",
+		'B': "January", 'e': "_2", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'c': "Mon Jan _2 15:04:05 2006",
+		'x': "01/02/06", 'X': "15:04:05", 'r': "03:04:05 PM",
+	}
+
+}}
 
 // Strftime prints a time by a format of strftime(3). Directives it does not know stay as they are.
 func Strftime(t time.Time, format string) string {
@@ -80,7 +85,7 @@ func Strftime(t time.Time, format string) string {
 		case 'w':
 			fmt.Fprintf(&b, "%d", int(t.Weekday()))
 		default:
-			if layout, ok := directives[d]; ok {
+			if layout, ok := directives.Get()[d]; ok {
 				b.WriteString(t.Format(layout))
 			} else {
 				b.WriteByte('%')

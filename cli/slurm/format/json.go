@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/tres"
 )
@@ -157,14 +158,17 @@ func exitStatus(pending bool, code, signal uint32) object {
 }
 
 // tresNumbers are the fixed numbers of trackable resources; gres are numbered from 1001 in their order.
-var tresNumbers = map[string]int{"cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5, "fs/disk": 6, "vmem": 7, "pages": 8}
+var tresNumbers = once.Value[map[string]int]{Make: func() map[string]int {
+	return map[string]int{"cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5, "fs/disk": 6, "vmem": 7, "pages": 8}
+
+}}
 
 func tresList(l tres.List) list {
 	out := list{}
 	gres := 1000
 	for _, t := range l {
 		kind, name, _ := strings.Cut(t.Name, "/")
-		id := tresNumbers[t.Name]
+		id := tresNumbers.Get()[t.Name]
 		if id == 0 {
 			gres++
 			id = gres

@@ -40,7 +40,7 @@ func TestLicenses(t *testing.T) {
 
 // A job shows the licences that it holds, and those only while it has them: of a choice the one it was given.
 func TestLicensesAlloc(t *testing.T) {
-	row, notes := SqueueFields.ByName("LicensesAlloc:20")
+	row, notes := SqueueFields.Get().ByName("LicensesAlloc:20")
 	if len(notes) > 0 {
 		t.Fatal(notes)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/tres"
 	"stint/ledger/rows"
@@ -60,14 +61,17 @@ type tableColumn struct {
 }
 
 // removedFields are names that Slurm has dropped, and what took their place.
-var removedFields = map[string]struct{ name, instead string }{
-	"allocgres": {"AllocGRES", "AllocTRES"}, "reqgres": {"ReqGRES", "ReqTRES"}, "reserved": {"Reserved", "Planned"}, "resvcpu": {"ResvCPU", "PlannedCPU"},
-	"resvcpuraw": {"ResvCPURAW", "PlannedCPURAW"},
-}
+var removedFields = once.Value[map[string]struct{ name, instead string }]{Make: func() map[string]struct{ name, instead string } {
+	return map[string]struct{ name, instead string }{
+		"allocgres": {"AllocGRES", "AllocTRES"}, "reqgres": {"ReqGRES", "ReqTRES"}, "reserved": {"Reserved", "Planned"}, "resvcpu": {"ResvCPU", "PlannedCPU"},
+		"resvcpuraw": {"ResvCPURAW", "PlannedCPURAW"},
+	}
+
+}}
 
 // AccountTable reads the value of sacct's -o.
 func AccountTable(format string, r slurm.Release) (Table, error) {
-	return tableOf(AccountFields, format, r)
+	return tableOf(AccountFields.Get(), format, r)
 }
 
 // tableOf reads `NAME[%[-]WIDTH],…`, names in any case; ALL is every column.
@@ -86,7 +90,7 @@ func tableOf(fields []AccountField, format string, r slurm.Release) (Table, erro
 		}
 		field, names := accountField(fields, name, r)
 		if field == nil {
-			if gone, is := removedFields[strings.ToLower(name)]; is {
+			if gone, is := removedFields.Get()[strings.ToLower(name)]; is {
 				return t, &slurm.Failure{Text: fmt.Sprintf("%s has been removed, please use %s", gone.name, gone.instead), Exit: slurm.ExitFailed}
 			}
 			text := fmt.Sprintf("Invalid field requested: %q", name)
@@ -191,7 +195,7 @@ func (t Table) Row(q slurm.Separation, a Account) string {
 	if q.Parsable {
 		return t.joined(q, func(c tableColumn) string {
 			v := c.field.Value(a)
-			if datedFields[c.field.Name] && len(v) > c.width {
+			if datedFields.Get()[c.field.Name] && len(v) > c.width {
 				v = v[:c.width]
 			}
 			return v
@@ -209,10 +213,12 @@ func (t Table) Row(q slurm.Separation, a Account) string {
 // Columns that are not cut as text is: numbers and durations are whole however narrow the column, dates lose their end without a
 // plus, even between separators.
 var (
-	wholeFields = fieldSet(`AllocCPUS AllocNodes AssocID ConsumedEnergyRaw CPUTime CPUTimeRAW DBIndex Elapsed ElapsedRaw GID MaxDiskReadTask MaxDiskWriteTask
+	wholeFields = once.Value[map[string]bool]{Make: func() map[string]bool {
+		return fieldSet(`AllocCPUS AllocNodes AssocID ConsumedEnergyRaw CPUTime CPUTimeRAW DBIndex Elapsed ElapsedRaw GID MaxDiskReadTask MaxDiskWriteTask
 		MaxPagesTask MaxRSSTask MaxVMSizeTask MinCPUTask NCPUS NNodes NTasks Planned PlannedCPU PlannedCPURAW Priority QOSRAW ReqCPUS ReservationId Reserved ResvCPU
 		ResvCPURAW Suspended UID WCKeyID`)
-	datedFields = fieldSet("Eligible End Start Submit")
+	}}
+	datedFields = once.Value[map[string]bool]{Make: func() map[string]bool { return fieldSet("Eligible End Start Submit") }}
 )
 
 func fieldSet(names string) map[string]bool {
@@ -226,7 +232,7 @@ func fieldSet(names string) map[string]bool {
 // cell is a value in its column.
 func (c tableColumn) cell(v string) string {
 	switch n := len(v); {
-	case wholeFields[c.field.Name]:
+	case wholeFields.Get()[c.field.Name]:
 		if v == "" && c.width == 0 {
 			return " " // a number that there is not
 		}
@@ -236,7 +242,7 @@ func (c tableColumn) cell(v string) string {
 	case n <= c.width:
 	case c.width == 0:
 		return ""
-	case datedFields[c.field.Name]:
+	case datedFields.Get()[c.field.Name]:
 		return v[:c.width]
 	default:
 		return v[:c.width-1] + "+"
@@ -260,7 +266,7 @@ func (t Table) joined(q slurm.Separation, value func(tableColumn) string) string
 }
 
 // AccountFieldNames is what sacct --helpformat prints: four names a line.
-func AccountFieldNames(r slurm.Release) string { return fieldNames(AccountFields, r) }
+func AccountFieldNames(r slurm.Release) string { return fieldNames(AccountFields.Get(), r) }
 
 func fieldNames(fields []AccountField, r slurm.Release) string {
 	var b strings.Builder

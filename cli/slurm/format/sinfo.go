@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/projections"
@@ -287,105 +288,108 @@ const (
 // SinfoFieldsOf is what sinfo of a release can print.
 func SinfoFieldsOf(r slurm.Release) Fields[Group] {
 	if r > slurm.Release2205 {
-		return SinfoFields
+		return SinfoFields.Get()
 	}
-	return SinfoFields.without("Reservation")
+	return SinfoFields.Get().without("Reservation")
 }
 
 // SinfoFields is everything sinfo can print.
-var SinfoFields = Fields[Group]{
-	{'P', "Partition", "PARTITION", partitionField(func(p *events.PartitionDef) string {
-		if p.GetDefault() {
-			return p.GetName() + "*"
-		}
-		return p.GetName()
-	}), nil},
-	{'R', "PartitionName", "PARTITION", partitionField((*events.PartitionDef).GetName), nil},
-	{'a', "Available", "AVAIL", partitionField(func(p *events.PartitionDef) string {
-		return [...]string{"up", "down", "drain", "inactive"}[min(int(p.GetState()), 3)]
-	}), nil},
-	{'l', "Time", "TIMELIMIT", partitionField(func(p *events.PartitionDef) string { return limitOr(p.GetMaxTimeS(), "infinite") }), func(g Group) int64 { return int64(g.Partition.GetMaxTimeS()) }},
-	{'L', "DefaultTime", "DEFAULTTIME", partitionField(func(p *events.PartitionDef) string {
-		if p.GetDefaultTimeS() == 0 {
-			return "n/a"
-		}
-		return limitOr(p.GetDefaultTimeS(), "infinite")
-	}), nil},
-	{'s', "Size", "JOB_SIZE", partitionField(func(p *events.PartitionDef) string {
-		lo, hi := max(p.GetMinNodes(), 1), p.GetMaxNodes()
-		switch {
-		case hi == events.Unlimited || hi == 0:
-			return fmt.Sprintf("%d-infinite", lo)
-		case hi == lo:
-			return u32(lo)
-		}
-		return fmt.Sprintf("%d-%d", lo, hi)
-	}), nil},
-	{'r', "Root", "ROOT", partitionField(func(p *events.PartitionDef) string { return boolWord(p.GetRootOnly()) }), nil},
-	{'h', "OverSubscribe", "OVERSUBSCRIBE", partitionField(shared), nil},
-	{0, "Share", "OVERSUBSCRIBE", partitionField(shared), nil},
-	{'g', "Groups", "GROUPS", partitionField(func(p *events.PartitionDef) string { return allOr(p.GetAllowGroups()) }), nil},
-	{'p', "PriorityTier", "PRIO_TIER", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityTier()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityTier()) }},
-	{'I', "PriorityJobFactor", "PRIO_JOB_FACTOR", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityJobFactor()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityJobFactor()) }},
-	{'M', "PreemptMode", "PREEMPT_MODE", func(g Group) string {
-		return partitionField(g.Context.preemptMode)(g)
-	}, nil},
-	{'B', "MaxCPUsPerNode", "MAX_CPUS_PER_NODE", partitionField(func(p *events.PartitionDef) string {
-		if p.GetMaxCpusPerNode() == 0 {
-			return "UNLIMITED"
-		}
-		return u32(p.GetMaxCpusPerNode())
-	}), nil},
-	{'S', "AllocNodes", "ALLOCNODES", partitionField(func(p *events.PartitionDef) string { return cmp.Or(p.GetAllocNodes(), "all") }), nil},
+var SinfoFields = once.Value[Fields[Group]]{Make: func() Fields[Group] {
+	return Fields[Group]{
+		{'P', "Partition", "PARTITION", partitionField(func(p *events.PartitionDef) string {
+			if p.GetDefault() {
+				return p.GetName() + "*"
+			}
+			return p.GetName()
+		}), nil},
+		{'R', "PartitionName", "PARTITION", partitionField((*events.PartitionDef).GetName), nil},
+		{'a', "Available", "AVAIL", partitionField(func(p *events.PartitionDef) string {
+			return [...]string{"up", "down", "drain", "inactive"}[min(int(p.GetState()), 3)]
+		}), nil},
+		{'l', "Time", "TIMELIMIT", partitionField(func(p *events.PartitionDef) string { return limitOr(p.GetMaxTimeS(), "infinite") }), func(g Group) int64 { return int64(g.Partition.GetMaxTimeS()) }},
+		{'L', "DefaultTime", "DEFAULTTIME", partitionField(func(p *events.PartitionDef) string {
+			if p.GetDefaultTimeS() == 0 {
+				return "n/a"
+			}
+			return limitOr(p.GetDefaultTimeS(), "infinite")
+		}), nil},
+		{'s', "Size", "JOB_SIZE", partitionField(func(p *events.PartitionDef) string {
+			lo, hi := max(p.GetMinNodes(), 1), p.GetMaxNodes()
+			switch {
+			case hi == events.Unlimited || hi == 0:
+				return fmt.Sprintf("%d-infinite", lo)
+			case hi == lo:
+				return u32(lo)
+			}
+			return fmt.Sprintf("%d-%d", lo, hi)
+		}), nil},
+		{'r', "Root", "ROOT", partitionField(func(p *events.PartitionDef) string { return boolWord(p.GetRootOnly()) }), nil},
+		{'h', "OverSubscribe", "OVERSUBSCRIBE", partitionField(shared), nil},
+		{0, "Share", "OVERSUBSCRIBE", partitionField(shared), nil},
+		{'g', "Groups", "GROUPS", partitionField(func(p *events.PartitionDef) string { return allOr(p.GetAllowGroups()) }), nil},
+		{'p', "PriorityTier", "PRIO_TIER", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityTier()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityTier()) }},
+		{'I', "PriorityJobFactor", "PRIO_JOB_FACTOR", partitionField(func(p *events.PartitionDef) string { return u32(p.GetPriorityJobFactor()) }), func(g Group) int64 { return int64(g.Partition.GetPriorityJobFactor()) }},
+		{'M', "PreemptMode", "PREEMPT_MODE", func(g Group) string {
+			return partitionField(g.Context.preemptMode)(g)
+		}, nil},
+		{'B', "MaxCPUsPerNode", "MAX_CPUS_PER_NODE", partitionField(func(p *events.PartitionDef) string {
+			if p.GetMaxCpusPerNode() == 0 {
+				return "UNLIMITED"
+			}
+			return u32(p.GetMaxCpusPerNode())
+		}), nil},
+		{'S', "AllocNodes", "ALLOCNODES", partitionField(func(p *events.PartitionDef) string { return cmp.Or(p.GetAllocNodes(), "all") }), nil},
 
-	{'t', "StateCompact", "STATE", func(g Group) string { return g.state(func(s NodeState) string { return s.Compact }) }, groupState},
-	{'T', "StateLong", "STATE", func(g Group) string { return g.state(func(s NodeState) string { return s.Long }) }, groupState},
-	{0, "StateComplete", "STATECOMPLETE", func(g Group) string { return g.state(func(s NodeState) string { return s.Complete }) }, groupState},
-	{'N', "NodeList", "NODELIST", Group.list, nil},
-	{'n', "NodeHost", "HOSTNAMES", firstNode(nodeHost), nil},
-	{'o', "NodeAddr", "NODE_ADDR", firstNode(nodeAddr), nil},
-	{0, "Port", "PORT", firstNode(func(n *projections.Node) string { return u32(port(n)) }), nil},
-	{'D', "Nodes", "NODES", func(g Group) string { return fmt.Sprint(len(g.Nodes)) }, func(g Group) int64 { return int64(len(g.Nodes)) }},
-	{'A', "NodeAI", "NODES(A/I)", func(g Group) string { a, i, _, _ := g.nodeCounts(); return slashes(a, i) }, nil},
-	{'F', "NodeAIOT", "NODES(A/I/O/T)", func(g Group) string { return slashes(four(g.nodeCounts())...) }, nil},
-	{'C', "CPUsState", "CPUS(A/I/O/T)", func(g Group) string { return slashes(four(g.cpuCounts())...) }, nil},
-	{'c', "CPUs", "CPUS", least(cpusOf), leastOrder(cpusOf)},
-	{'d', "Disk", "TMP_DISK", least(nodeDisk), leastOrder(nodeDisk)},
-	{'m', "Memory", "MEMORY", least(nodeMemory), leastOrder(nodeMemory)},
-	{'w', "Weight", "WEIGHT", least(func(n *projections.Node) uint64 { return uint64(n.GetDef().GetWeight()) }), leastOrder(func(n *projections.Node) uint64 { return uint64(n.GetDef().GetWeight()) })},
-	{'X', "Sockets", "SOCKETS", least(socketsOf), nil},
-	{'Y', "Cores", "CORES", least(coresOf), nil},
-	{'Z', "Threads", "THREADS", least(threadsOf), nil},
-	{'z', "SocketCoreThread", "S:C:T", func(g Group) string { return least(socketsOf)(g) + ":" + least(coresOf)(g) + ":" + least(threadsOf)(g) }, nil},
-	{0, "AllocMem", "ALLOCMEM", firstNode(func(n *projections.Node) string { return fmt.Sprint(n.GetMemoryUsedMib()) }), nil},
-	{'e', "FreeMem", "FREE_MEM", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.FreeMemoryMib) }, (*NodeContext).free), nil},
-	{'O', "CPUsLoad", "CPU_LOAD", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.LoadHundredths) }, (*NodeContext).load), nil},
-	{'f', "Features", "AVAIL_FEATURES", firstNode(nodeFeatures), nil},
-	{'b', "features_act", "ACTIVE_FEATURES", firstNode(activeFeatures), nil},
-	{'G', "Gres", "GRES", firstNode(nodeGres), nil},
-	{0, "GresUsed", "GRES_USED", firstNode(nodeGresUsed), nil},
-	{'E', "Reason", "REASON", firstNode(reasonOf), nil},
-	{'H', "TimeStamp", "TIMESTAMP", func(g Group) string {
-		return firstNode(func(n *projections.Node) string { return g.Context.Clock.Time(n.GetReasonUs(), "Unknown") })(g)
-	}, func(g Group) int64 {
-		if len(g.Nodes) == 0 {
-			return 0
-		}
-		return g.Nodes[0].GetReasonUs()
-	}},
-	{'u', "User", "USER", func(g Group) string { return g.reasonUser(false) }, nil},
-	{'U', "UserLong", "USER", func(g Group) string { return g.reasonUser(true) }, nil},
-	{'i', "Reservation", "RESERVATION", fixedText[Group](""), nil},
-	{'v', "Version", "VERSION", func(g Group) string { return g.Context.Release.Number() }, nil},
-	{'V', "Cluster", "CLUSTER", func(g Group) string {
-		if !g.Context.Named {
-			return "N/A"
-		}
-		return orNA(g.Context.Cluster)
-	}, nil},
-	{0, "Comment", "COMMENT", firstNode(func(n *projections.Node) string { return null(n.GetComment()) }), nil},
-	{0, "Extra", "EXTRA", fixedText[Group]("(null)"), nil},
-}
+		{'t', "StateCompact", "STATE", func(g Group) string { return g.state(func(s NodeState) string { return s.Compact }) }, groupState},
+		{'T', "StateLong", "STATE", func(g Group) string { return g.state(func(s NodeState) string { return s.Long }) }, groupState},
+		{0, "StateComplete", "STATECOMPLETE", func(g Group) string { return g.state(func(s NodeState) string { return s.Complete }) }, groupState},
+		{'N', "NodeList", "NODELIST", Group.list, nil},
+		{'n', "NodeHost", "HOSTNAMES", firstNode(nodeHost), nil},
+		{'o', "NodeAddr", "NODE_ADDR", firstNode(nodeAddr), nil},
+		{0, "Port", "PORT", firstNode(func(n *projections.Node) string { return u32(port(n)) }), nil},
+		{'D', "Nodes", "NODES", func(g Group) string { return fmt.Sprint(len(g.Nodes)) }, func(g Group) int64 { return int64(len(g.Nodes)) }},
+		{'A', "NodeAI", "NODES(A/I)", func(g Group) string { a, i, _, _ := g.nodeCounts(); return slashes(a, i) }, nil},
+		{'F', "NodeAIOT", "NODES(A/I/O/T)", func(g Group) string { return slashes(four(g.nodeCounts())...) }, nil},
+		{'C', "CPUsState", "CPUS(A/I/O/T)", func(g Group) string { return slashes(four(g.cpuCounts())...) }, nil},
+		{'c', "CPUs", "CPUS", least(cpusOf), leastOrder(cpusOf)},
+		{'d', "Disk", "TMP_DISK", least(nodeDisk), leastOrder(nodeDisk)},
+		{'m', "Memory", "MEMORY", least(nodeMemory), leastOrder(nodeMemory)},
+		{'w', "Weight", "WEIGHT", least(func(n *projections.Node) uint64 { return uint64(n.GetDef().GetWeight()) }), leastOrder(func(n *projections.Node) uint64 { return uint64(n.GetDef().GetWeight()) })},
+		{'X', "Sockets", "SOCKETS", least(socketsOf), nil},
+		{'Y', "Cores", "CORES", least(coresOf), nil},
+		{'Z', "Threads", "THREADS", least(threadsOf), nil},
+		{'z', "SocketCoreThread", "S:C:T", func(g Group) string { return least(socketsOf)(g) + ":" + least(coresOf)(g) + ":" + least(threadsOf)(g) }, nil},
+		{0, "AllocMem", "ALLOCMEM", firstNode(func(n *projections.Node) string { return fmt.Sprint(n.GetMemoryUsedMib()) }), nil},
+		{'e', "FreeMem", "FREE_MEM", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.FreeMemoryMib) }, (*NodeContext).free), nil},
+		{'O', "CPUsLoad", "CPU_LOAD", momentSpan(func(n *projections.NodeNow) float64 { return float64(n.LoadHundredths) }, (*NodeContext).load), nil},
+		{'f', "Features", "AVAIL_FEATURES", firstNode(nodeFeatures), nil},
+		{'b', "features_act", "ACTIVE_FEATURES", firstNode(activeFeatures), nil},
+		{'G', "Gres", "GRES", firstNode(nodeGres), nil},
+		{0, "GresUsed", "GRES_USED", firstNode(nodeGresUsed), nil},
+		{'E', "Reason", "REASON", firstNode(reasonOf), nil},
+		{'H', "TimeStamp", "TIMESTAMP", func(g Group) string {
+			return firstNode(func(n *projections.Node) string { return g.Context.Clock.Time(n.GetReasonUs(), "Unknown") })(g)
+		}, func(g Group) int64 {
+			if len(g.Nodes) == 0 {
+				return 0
+			}
+			return g.Nodes[0].GetReasonUs()
+		}},
+		{'u', "User", "USER", func(g Group) string { return g.reasonUser(false) }, nil},
+		{'U', "UserLong", "USER", func(g Group) string { return g.reasonUser(true) }, nil},
+		{'i', "Reservation", "RESERVATION", fixedText[Group](""), nil},
+		{'v', "Version", "VERSION", func(g Group) string { return g.Context.Release.Number() }, nil},
+		{'V', "Cluster", "CLUSTER", func(g Group) string {
+			if !g.Context.Named {
+				return "N/A"
+			}
+			return orNA(g.Context.Cluster)
+		}, nil},
+		{0, "Comment", "COMMENT", firstNode(func(n *projections.Node) string { return null(n.GetComment()) }), nil},
+		{0, "Extra", "EXTRA", fixedText[Group]("(null)"), nil},
+	}
+
+}}
 
 func four(a, b, c, d int) []int { return []int{a, b, c, d} }
 
@@ -545,7 +549,7 @@ func alike(q *slurm.Sinfo, l Layout[Group]) func(*projections.Node) string {
 			continue
 		}
 		if f.Letter == 'C' && q.Exact {
-			f = SinfoFields.letter('c')
+			f = SinfoFields.Get().letter('c')
 		}
 		byName := false
 		switch strings.ToLower(f.Name) {
@@ -580,7 +584,7 @@ func SortGroups(q *slurm.Sinfo, groups []Group) error {
 	default:
 		spec = "-t"
 	}
-	sorter, _, err := SinfoFields.Sort(strings.ReplaceAll(spec, "#P", ""), SortRules{})
+	sorter, _, err := SinfoFields.Get().Sort(strings.ReplaceAll(spec, "#P", ""), SortRules{})
 	if err != nil {
 		return err
 	}

@@ -64,11 +64,11 @@ func sinfo(t *testing.T, args ...string) string {
 	var l Layout[Group]
 	switch {
 	case q.Fields != "":
-		l, _ = SinfoFields.ByName(q.Fields)
+		l, _ = SinfoFields.Get().ByName(q.Fields)
 	case q.Format != "":
-		l, _ = SinfoFields.ByLetter(q.Format)
+		l, _ = SinfoFields.Get().ByLetter(q.Format)
 	default:
-		l, _ = SinfoFields.ByLetter(SinfoFormat(q, slurm.Release2205))
+		l, _ = SinfoFields.Get().ByLetter(SinfoFormat(q, slurm.Release2205))
 	}
 	groups := Groups(q, l, testNodes(), c)
 	if err := SortGroups(q, groups); err != nil {

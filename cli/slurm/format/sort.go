@@ -164,14 +164,12 @@ func JobSort(r slurm.Release) SortRules {
 	return rules
 }
 
-// jobsAsLoaded sorts by the time of start, the latest first, as squeue does with what the controller sent before it looks at -S.
-var jobsAsLoaded = Sorter[Job]{keys: []sortKey[Job]{{field: SqueueFields.letter('S'), descend: true}}}
-
 // AsLoaded puts jobs into the order that squeue sorts from: that of the controller's list, then by the time of start. one: a single
 // job was asked for, with its array's tasks; these stand in a list of their own.
 func AsLoaded(rows []Job, one bool) {
 	AsListed(rows, one)
-	jobsAsLoaded.Rows(rows)
+	latest := Sorter[Job]{keys: []sortKey[Job]{{field: SqueueFields.Get().letter('S'), descend: true}}}
+	latest.Rows(rows)
 }
 
 // AsListed puts jobs into the order of the controller's list. A job stands where it was submitted. When a task of an array

@@ -68,7 +68,7 @@ func TestOrderOfEqualRows(t *testing.T) {
 			AsListed(rows, c.one)
 		} else {
 			AsLoaded(rows, c.one)
-			s, notes, err := SqueueFields.Sort(c.sort, JobSort(slurm.Release2605))
+			s, notes, err := SqueueFields.Get().Sort(c.sort, JobSort(slurm.Release2605))
 			if err != nil || len(notes) > 0 {
 				t.Fatal(err, notes)
 			}
@@ -82,7 +82,7 @@ func TestOrderOfEqualRows(t *testing.T) {
 		rows, same := queueOf(), queueOf()
 		AsLoaded(rows, false)
 		AsLoaded(same, false)
-		s, _, err := SqueueFields.Sort("-"+string(letter), JobSort(slurm.Release2205))
+		s, _, err := SqueueFields.Get().Sort("-"+string(letter), JobSort(slurm.Release2205))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,11 +108,11 @@ func TestOrderOfEqualRows(t *testing.T) {
 		t.Errorf("expanded: %s", got)
 	}
 	for _, letter := range "aAEFkKoqrRswWxXyYZ" {
-		if _, _, err := SqueueFields.Sort(string(letter), JobSort(slurm.Release2605)); err == nil {
+		if _, _, err := SqueueFields.Get().Sort(string(letter), JobSort(slurm.Release2605)); err == nil {
 			t.Errorf("-S %c was accepted", letter)
 		}
 	}
-	if _, notes, err := SqueueFields.Sort("b,i", JobSort(slurm.Release2605)); err != nil || len(notes) != 1 {
+	if _, notes, err := SqueueFields.Get().Sort("b,i", JobSort(slurm.Release2605)); err != nil || len(notes) != 1 {
 		t.Errorf("-S b: %v %v", notes, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestReasons(t *testing.T) {
 		{&projections.Job{State: events.JobState_PENDING}, nil, old, "None|(None)"},
 	} {
 		j := Job{Job: c.job, Outcome: c.outcome, Context: c.context, Task: -1}
-		if got := SqueueFields.letter('r').Value(j) + "|" + SqueueFields.letter('R').Value(j); got != c.want {
+		if got := SqueueFields.Get().letter('r').Value(j) + "|" + SqueueFields.Get().letter('R').Value(j); got != c.want {
 			t.Errorf("%s: %s, want %s", c.job, got, c.want)
 		}
 	}

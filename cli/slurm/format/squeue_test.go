@@ -124,7 +124,7 @@ func TestSqueueLines(t *testing.T) {
 		{"%i %9", 9, "9 %9"}, {"%i %9", 0, "JOBID %9"}, {"hello", 9, "hello"}, {"%-8j", 9, "%-8j"}, {"job=%i name=%j%%done", 9, "job=9 name=big0one"}, {"", 9, ""}, {"%", 9, ""},
 		{`%i\t%j`, 9, `9\tbig`}, {"%R", 2, "n2"}, {`{"a": "%a", "id": %A}`, 9, `{"a": "ml-team", "id": 9}`},
 	} {
-		l, _ := SqueueFields.ByLetter(c.format)
+		l, _ := SqueueFields.Get().ByLetter(c.format)
 		got := l.Head()
 		if c.job != 0 {
 			got = l.Row(row(t, rows, c.job))
@@ -152,7 +152,7 @@ func TestSqueueNames(t *testing.T) {
 		{"jobid:|,sTaTe:5|", 9, "9|PENDI|"}, {"StdOut:,StdErr: ", 6, "/users/bob/slurm-6.out/users/bob/slurm-6.out "}, {"StdOut:", 7, "/users/bob/slurm-7.out"},
 		{"ArrayJobID: ,ArrayTaskID: ,JobArrayID:", 6, "6 3-6%2 6_[3-6%2]"}, {"PendingTime:,EligibleTime: ", 6, "28N/A "},
 	} {
-		l, notes := SqueueFields.ByName(c.format)
+		l, notes := SqueueFields.Get().ByName(c.format)
 		got := l.Head()
 		if c.job != 0 {
 			got = l.Row(row(t, rows, c.job))
@@ -161,7 +161,7 @@ func TestSqueueNames(t *testing.T) {
 			t.Errorf("-O %q of %d: %q (%v), want %q", c.format, c.job, got, notes, c.want)
 		}
 	}
-	if l, notes := SqueueFields.ByName("JobID,NoSuch"); len(notes) != 1 || l.Head() != "JOBID               " {
+	if l, notes := SqueueFields.Get().ByName("JobID,NoSuch"); len(notes) != 1 || l.Head() != "JOBID               " {
 		t.Errorf("an unknown name: %q, %v", l.Head(), notes)
 	}
 }
@@ -177,12 +177,12 @@ func TestSqueueAllNames(t *testing.T) {
 		StateCompact StdErr StdIn StdOut SubmitTime system_comment Threads TimeLeft TimeLimit TimeUsed Tres UserId UserName WCKey WorkDir tres-alloc tres-per-job tres-per-node
 		tres-per-socket tres-per-task tres-bind tres-freq cpus-per-task cpus-per-tres mem-per-tres`)
 	for _, n := range names {
-		if SqueueFields.named(n) == nil {
+		if SqueueFields.Get().named(n) == nil {
 			t.Errorf("-O %s is not known", n)
 		}
 	}
 	for _, c := range "aAbBcCdDeEfFgGhHiIjJkKlLmMnNoOpPqQrRSsStTuUvVwWxXyYzZ" {
-		if SqueueFields.letter(byte(c)) == nil {
+		if SqueueFields.Get().letter(byte(c)) == nil {
 			t.Errorf("-o %%%c is not known", c)
 		}
 	}
@@ -191,7 +191,7 @@ func TestSqueueAllNames(t *testing.T) {
 func TestSqueueOrder(t *testing.T) {
 	rows := Jobs(testQueue(), testContext(slurm.Release2205), false)
 	ids := func(spec string) string {
-		s, _, err := SqueueFields.Sort(spec, JobSort(slurm.Release2605))
+		s, _, err := SqueueFields.Get().Sort(spec, JobSort(slurm.Release2605))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestSqueueOrder(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"bogus", "-", "i,9"} {
-		if _, _, err := SqueueFields.Sort(bad, JobSort(slurm.Release2605)); err == nil {
+		if _, _, err := SqueueFields.Get().Sort(bad, JobSort(slurm.Release2605)); err == nil {
 			t.Errorf("-S %s was accepted", bad)
 		}
 	}
@@ -225,7 +225,7 @@ func TestSqueueOrder(t *testing.T) {
 func TestExpandedAndSteps(t *testing.T) {
 	c := testContext(slurm.Release2605)
 	rows := Expanded(Jobs(testQueue(), c, false))
-	l, _ := SqueueFields.ByLetter("%i,%A,%K")
+	l, _ := SqueueFields.Get().ByLetter("%i,%A,%K")
 	var got []string
 	for _, r := range rows {
 		if r.GetArrayId() != 0 {
@@ -235,7 +235,7 @@ func TestExpandedAndSteps(t *testing.T) {
 	if want := "6_3,6,3 6_4,6,4 6_5,6,5 6_6,6,6 6_1,7,1"; strings.Join(got, " ") != want {
 		t.Errorf("squeue -r: %s, want %s", strings.Join(got, " "), want)
 	}
-	sl, _ := StepFields.ByLetter(SqueueStepFormat)
+	sl, _ := StepFields.Get().ByLetter(SqueueStepFormat)
 	if got := sl.Head(); got != "         STEPID     NAME PARTITION     USER      TIME NODELIST" {
 		t.Errorf("heading of steps: %q", got)
 	}
@@ -249,7 +249,7 @@ func TestExpandedAndSteps(t *testing.T) {
 	if got := Jobs([]*projections.JobView{{Job: &projections.Job{Id: 1, Spec: &events.JobSpec{Partition: "a,b"}}}}, c, true); len(got) != 2 || got[1].partition() != "b" {
 		t.Errorf("one row a partition: %v", got)
 	}
-	if n := len(SqueueFields); n < 115 {
+	if n := len(SqueueFields.Get()); n < 115 {
 		t.Errorf("only %d fields", n)
 	}
 }
@@ -288,7 +288,7 @@ func FuzzLayouts(f *testing.F) {
 		if len(s) > 2000 {
 			return
 		}
-		for _, parse := range []func(string) (Layout[Job], []string){SqueueFields.ByLetter, SqueueFields.ByName} {
+		for _, parse := range []func(string) (Layout[Job], []string){SqueueFields.Get().ByLetter, SqueueFields.Get().ByName} {
 			l, _ := parse(s)
 			l.Fit(rows)
 			for _, r := range rows {
@@ -298,7 +298,7 @@ func FuzzLayouts(f *testing.F) {
 			}
 			l.Head()
 		}
-		SqueueFields.Sort(s, JobSort(slurm.Release2605))
+		SqueueFields.Get().Sort(s, JobSort(slurm.Release2605))
 		Strftime(at("2026-11-30T13:53:47"), s)
 	})
 }

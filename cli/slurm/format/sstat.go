@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"stint/cli/slurm"
+	"stint/cli/slurm/once"
 	"stint/events/tres"
 	"stint/executor/tasks"
 )
@@ -169,77 +170,80 @@ func liveFreq(a Account) string {
 }
 
 // SstatFields is every column of sstat, in the order of --helpformat.
-var SstatFields = []AccountField{
-	{"AllocTRES", 10, 2302, 0, nothing},
-	{"AveCPU", 10, 0, 0, liveAve(cpuUse, longCPU)},
-	{"AveCPUFreq", 10, 0, 0, live(func(u *Use, a Account) string {
-		if a.Context.Unit == tres.Plain {
-			return kibText(u.KHz / 1000)
-		}
-		return fmt.Sprintf("%.2fM", float64(u.KHz)/1e6)
-	})},
-	{"AveDiskRead", 12, 0, 0, liveAve(readUse, liveDisk)},
-	{"AveDiskWrite", 12, 0, 0, liveAve(writeUse, liveDisk)},
-	{"AvePages", 10, 0, 0, liveAve(pageUse, plainCount)},
-	{"AveRSS", 10, 0, 0, liveAve(rssUse, kib)},
-	{"AveVMSize", 10, 0, 0, liveAve(vmUse, kib)},
-	{"ConsumedEnergy", 14, 0, 0, live(func(*Use, Account) string { return "0" })},
-	{"ConsumedEnergyRaw", 17, 0, 0, live(func(*Use, Account) string { return "0" })},
-	{"JobID", -12, 0, 0, func(a Account) string { return a.Now.Label }},
-	{"MaxDiskRead", 12, 0, 0, liveMax(readUse, liveDisk)},
-	{"MaxDiskReadNode", 15, 0, 0, liveNode(readUse, false)},
-	{"MaxDiskReadTask", 15, 0, 0, liveTask(readUse, false)},
-	{"MaxDiskWrite", 12, 0, 0, liveMax(writeUse, liveDisk)},
-	{"MaxDiskWriteNode", 16, 0, 0, liveNode(writeUse, false)},
-	{"MaxDiskWriteTask", 16, 0, 0, liveTask(writeUse, false)},
-	{"MaxPages", 8, 0, 0, liveMax(pageUse, plainCount)},
-	{"MaxPagesNode", 12, 0, 0, liveNode(pageUse, false)},
-	{"MaxPagesTask", 14, 0, 0, liveTask(pageUse, false)},
-	{"MaxRSS", 10, 0, 0, liveMax(rssUse, kib)},
-	{"MaxRSSNode", 10, 0, 0, liveNode(rssUse, false)},
-	{"MaxRSSTask", 10, 0, 0, liveTask(rssUse, false)},
-	{"MaxVMSize", 10, 0, 0, liveMax(vmUse, kib)},
-	{"MaxVMSizeNode", 14, 0, 0, liveNode(vmUse, false)},
-	{"MaxVMSizeTask", 14, 0, 0, liveTask(vmUse, false)},
-	{"MinCPU", 10, 0, 0, live(func(u *Use, a Account) string { return longCPU(a, u.extreme(cpuUse, true).GetCpuUs()) })},
-	{"MinCPUNode", 10, 0, 0, liveNode(cpuUse, true)},
-	{"MinCPUTask", 10, 0, 0, liveTask(cpuUse, true)},
-	{"Nodelist", 20, 0, 0, func(a Account) string { return a.Now.Nodes }},
-	{"NTasks", 8, 0, 0, func(a Account) string { return strconv.Itoa(len(a.Now.Tasks)) }},
-	{"Pids", 20, 0, 0, func(a Account) string {
-		var list []string
-		for _, p := range a.Now.Pids {
-			list = append(list, u32(p))
-		}
-		return strings.Join(list, ",")
-	}},
-	{"ReqCPUFreq", 10, 0, 0, liveFreq},
-	{"ReqCPUFreqMin", 13, 0, 0, liveFreq},
-	{"ReqCPUFreqMax", 13, 0, 0, liveFreq},
-	{"ReqCPUFreqGov", 13, 0, 0, liveFreq},
-	{"SLUID", 14, 2511, 0, nothing},
-	{"TRESUsageInAve", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(u.average(m)) })},
-	{"TRESUsageInMax", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(m.get(u.extreme(m, false).TaskUse)) })},
-	{"TRESUsageInMaxNode", 18, 0, 0, inPlaces(false, true)},
-	{"TRESUsageInMaxTask", 18, 0, 0, inPlaces(false, false)},
-	{"TRESUsageInMin", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(m.get(u.extreme(m, true).TaskUse)) })},
-	{"TRESUsageInMinNode", 18, 0, 0, inPlaces(true, true)},
-	{"TRESUsageInMinTask", 18, 0, 0, inPlaces(true, false)},
-	{"TRESUsageInTot", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(u.total(m)) })},
-	{"TRESUsageOutAve", 15, 0, 0, outList(func(u *Use) uint64 { return u.average(writeUse) })},
-	{"TRESUsageOutMax", 15, 0, 0, outList(outExtreme(false))},
-	{"TRESUsageOutMaxNode", 19, 0, 0, outNode(false)},
-	{"TRESUsageOutMaxTask", 19, 0, 0, outTask(false)},
-	{"TRESUsageOutMin", 15, 0, 0, outList(outExtreme(true))},
-	{"TRESUsageOutMinNode", 19, 0, 0, outNode(true)},
-	{"TRESUsageOutMinTask", 19, 0, 0, outTask(true)},
-	{"TRESUsageOutTot", 15, 0, 0, outList(func(u *Use) uint64 { return u.total(writeUse) })},
-}
+var SstatFields = once.Value[[]AccountField]{Make: func() []AccountField {
+	return []AccountField{
+		{"AllocTRES", 10, 2302, 0, nothing},
+		{"AveCPU", 10, 0, 0, liveAve(cpuUse, longCPU)},
+		{"AveCPUFreq", 10, 0, 0, live(func(u *Use, a Account) string {
+			if a.Context.Unit == tres.Plain {
+				return kibText(u.KHz / 1000)
+			}
+			return fmt.Sprintf("%.2fM", float64(u.KHz)/1e6)
+		})},
+		{"AveDiskRead", 12, 0, 0, liveAve(readUse, liveDisk)},
+		{"AveDiskWrite", 12, 0, 0, liveAve(writeUse, liveDisk)},
+		{"AvePages", 10, 0, 0, liveAve(pageUse, plainCount)},
+		{"AveRSS", 10, 0, 0, liveAve(rssUse, kib)},
+		{"AveVMSize", 10, 0, 0, liveAve(vmUse, kib)},
+		{"ConsumedEnergy", 14, 0, 0, live(func(*Use, Account) string { return "0" })},
+		{"ConsumedEnergyRaw", 17, 0, 0, live(func(*Use, Account) string { return "0" })},
+		{"JobID", -12, 0, 0, func(a Account) string { return a.Now.Label }},
+		{"MaxDiskRead", 12, 0, 0, liveMax(readUse, liveDisk)},
+		{"MaxDiskReadNode", 15, 0, 0, liveNode(readUse, false)},
+		{"MaxDiskReadTask", 15, 0, 0, liveTask(readUse, false)},
+		{"MaxDiskWrite", 12, 0, 0, liveMax(writeUse, liveDisk)},
+		{"MaxDiskWriteNode", 16, 0, 0, liveNode(writeUse, false)},
+		{"MaxDiskWriteTask", 16, 0, 0, liveTask(writeUse, false)},
+		{"MaxPages", 8, 0, 0, liveMax(pageUse, plainCount)},
+		{"MaxPagesNode", 12, 0, 0, liveNode(pageUse, false)},
+		{"MaxPagesTask", 14, 0, 0, liveTask(pageUse, false)},
+		{"MaxRSS", 10, 0, 0, liveMax(rssUse, kib)},
+		{"MaxRSSNode", 10, 0, 0, liveNode(rssUse, false)},
+		{"MaxRSSTask", 10, 0, 0, liveTask(rssUse, false)},
+		{"MaxVMSize", 10, 0, 0, liveMax(vmUse, kib)},
+		{"MaxVMSizeNode", 14, 0, 0, liveNode(vmUse, false)},
+		{"MaxVMSizeTask", 14, 0, 0, liveTask(vmUse, false)},
+		{"MinCPU", 10, 0, 0, live(func(u *Use, a Account) string { return longCPU(a, u.extreme(cpuUse, true).GetCpuUs()) })},
+		{"MinCPUNode", 10, 0, 0, liveNode(cpuUse, true)},
+		{"MinCPUTask", 10, 0, 0, liveTask(cpuUse, true)},
+		{"Nodelist", 20, 0, 0, func(a Account) string { return a.Now.Nodes }},
+		{"NTasks", 8, 0, 0, func(a Account) string { return strconv.Itoa(len(a.Now.Tasks)) }},
+		{"Pids", 20, 0, 0, func(a Account) string {
+			var list []string
+			for _, p := range a.Now.Pids {
+				list = append(list, u32(p))
+			}
+			return strings.Join(list, ",")
+		}},
+		{"ReqCPUFreq", 10, 0, 0, liveFreq},
+		{"ReqCPUFreqMin", 13, 0, 0, liveFreq},
+		{"ReqCPUFreqMax", 13, 0, 0, liveFreq},
+		{"ReqCPUFreqGov", 13, 0, 0, liveFreq},
+		{"SLUID", 14, 2511, 0, nothing},
+		{"TRESUsageInAve", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(u.average(m)) })},
+		{"TRESUsageInMax", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(m.get(u.extreme(m, false).TaskUse)) })},
+		{"TRESUsageInMaxNode", 18, 0, 0, inPlaces(false, true)},
+		{"TRESUsageInMaxTask", 18, 0, 0, inPlaces(false, false)},
+		{"TRESUsageInMin", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(m.get(u.extreme(m, true).TaskUse)) })},
+		{"TRESUsageInMinNode", 18, 0, 0, inPlaces(true, true)},
+		{"TRESUsageInMinTask", 18, 0, 0, inPlaces(true, false)},
+		{"TRESUsageInTot", 14, 0, 0, inList(func(u *Use, m amount) string { return m.text(u.total(m)) })},
+		{"TRESUsageOutAve", 15, 0, 0, outList(func(u *Use) uint64 { return u.average(writeUse) })},
+		{"TRESUsageOutMax", 15, 0, 0, outList(outExtreme(false))},
+		{"TRESUsageOutMaxNode", 19, 0, 0, outNode(false)},
+		{"TRESUsageOutMaxTask", 19, 0, 0, outTask(false)},
+		{"TRESUsageOutMin", 15, 0, 0, outList(outExtreme(true))},
+		{"TRESUsageOutMinNode", 19, 0, 0, outNode(true)},
+		{"TRESUsageOutMinTask", 19, 0, 0, outTask(true)},
+		{"TRESUsageOutTot", 15, 0, 0, outList(func(u *Use) uint64 { return u.total(writeUse) })},
+	}
+
+}}
 
 // SstatTable reads the value of sstat's -o.
 func SstatTable(format string, r slurm.Release) (Table, error) {
-	return tableOf(SstatFields, format, r)
+	return tableOf(SstatFields.Get(), format, r)
 }
 
 // SstatFieldNames is what sstat --helpformat prints.
-func SstatFieldNames(r slurm.Release) string { return fieldNames(SstatFields, r) }
+func SstatFieldNames(r slurm.Release) string { return fieldNames(SstatFields.Get(), r) }

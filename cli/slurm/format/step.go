@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stint/cli/slurm/once"
 	"stint/events"
 	"stint/events/hostlist"
 	"stint/events/tres"
@@ -182,41 +183,44 @@ func (s Step) stream(own func(*events.StepPart) string, jobs func(Job) string) s
 }
 
 // StepFields is what squeue --steps can print.
-var StepFields = Fields[Step]{
-	{'i', "StepId", "STEPID", Step.Label, func(s Step) int64 { return idOrder(s.Job) }},
-	{'j', "StepName", "NAME", Step.name, nil},
-	{'P', "Partition", "PARTITION", func(s Step) string { return s.partition() }, nil},
-	{'u', "UserName", "USER", func(s Step) string { return s.GetOwner().GetUser() }, nil},
-	{'U', "UserId", "UID", func(s Step) string { return u32(s.GetOwner().GetUid()) }, nil},
-	{'M', "TimeUsed", "TIME", func(s Step) string { return Short(s.elapsed()) }, Step.elapsed},
-	{'N', "Nodes", "NODELIST", Step.nodes, nil},
-	{'A', "NumTasks", "TASKS", func(s Step) string { return u32(s.tasks()) }, func(s Step) int64 { return int64(s.tasks()) }},
-	{'b', "Gres", "TRES_PER_JOB", func(s Step) string { return s.asked(events.Scope_PER_NODE) }, nil},
-	{'S', "StartTime", "START_TIME", func(s Step) string { return s.Context.Clock.Time(s.start(), "N/A") }, Step.start},
-	{'l', "TimeLimit", "TIME_LIMIT", func(s Step) string { return limitText(s.limit(), Short) }, func(s Step) int64 { return int64(s.limit()) }},
-	{0, "JobId", "JOB_ID", func(s Step) string { return u32(s.GetId()) }, nil},
-	{0, "ArrayJobId", "ARRAY_JOB_ID", func(s Step) string { return u32(s.GetArrayId()) }, nil},
-	{0, "ArrayTaskId", "ARRAY_TASK_ID", func(s Step) string { return s.taskID() }, nil},
-	{0, "Cluster", "CLUSTER", func(s Step) string { return s.Context.Cluster }, nil},
-	{0, "StepState", "STATE", func(s Step) string { long, _ := s.stateWords(); return long }, nil},
-	{0, "NumCPUs", "NUM_CPUS", func(s Step) string { return u32(s.Live.GetCpus()) }, nil},
-	{0, "Network", "NETWORK", fixedText[Step]("(null)"), nil},
-	{0, "Container", "CONTAINER", fixedText[Step]("(null)"), nil},
-	{0, "ContainerId", "CONTAINER_ID", fixedText[Step]("(null)"), nil},
-	{0, "ContainerType", "CONTAINER_TYPE", fixedText[Step]("(null)"), nil},
-	{0, "CPUFreq", "CPU_FREQ", Step.frequency, nil},
-	{0, "ResvPorts", "RESERVED_PORTS", fixedText[Step]("(null)"), nil},
-	{0, "StdErr", "STDERR", func(s Step) string { return s.stream((*events.StepPart).GetStdErr, Job.stdErr) }, nil},
-	{0, "StdIn", "STDIN", func(s Step) string { return s.stream((*events.StepPart).GetStdIn, Job.stdIn) }, nil},
-	{0, "StdOut", "STDOUT", func(s Step) string { return s.stream((*events.StepPart).GetStdOut, Job.stdOut) }, nil},
-	{0, "tres-bind", "TRES_BIND", fixedText[Step]("(null)"), nil},
-	{0, "tres-freq", "TRES_FREQ", fixedText[Step]("(null)"), nil},
-	{0, "tres-per-job", "TRES_PER_JOB", func(s Step) string { return s.asked(events.Scope_PER_JOB) }, nil},
-	{0, "tres-per-step", "TRES_PER_STEP", func(s Step) string { return s.asked(events.Scope_PER_JOB) }, nil},
-	{0, "tres-per-node", "TRES_PER_NODE", func(s Step) string { return s.asked(events.Scope_PER_NODE) }, nil},
-	{0, "tres-per-socket", "TRES_PER_SOCKET", func(s Step) string { return s.asked(events.Scope_PER_SOCKET) }, nil},
-	{0, "tres-per-task", "TRES_PER_TASK", func(s Step) string { return s.asked(events.Scope_PER_TASK) }, nil},
-}
+var StepFields = once.Value[Fields[Step]]{Make: func() Fields[Step] {
+	return Fields[Step]{
+		{'i', "StepId", "STEPID", Step.Label, func(s Step) int64 { return idOrder(s.Job) }},
+		{'j', "StepName", "NAME", Step.name, nil},
+		{'P', "Partition", "PARTITION", func(s Step) string { return s.partition() }, nil},
+		{'u', "UserName", "USER", func(s Step) string { return s.GetOwner().GetUser() }, nil},
+		{'U', "UserId", "UID", func(s Step) string { return u32(s.GetOwner().GetUid()) }, nil},
+		{'M', "TimeUsed", "TIME", func(s Step) string { return Short(s.elapsed()) }, Step.elapsed},
+		{'N', "Nodes", "NODELIST", Step.nodes, nil},
+		{'A', "NumTasks", "TASKS", func(s Step) string { return u32(s.tasks()) }, func(s Step) int64 { return int64(s.tasks()) }},
+		{'b', "Gres", "TRES_PER_JOB", func(s Step) string { return s.asked(events.Scope_PER_NODE) }, nil},
+		{'S', "StartTime", "START_TIME", func(s Step) string { return s.Context.Clock.Time(s.start(), "N/A") }, Step.start},
+		{'l', "TimeLimit", "TIME_LIMIT", func(s Step) string { return limitText(s.limit(), Short) }, func(s Step) int64 { return int64(s.limit()) }},
+		{0, "JobId", "JOB_ID", func(s Step) string { return u32(s.GetId()) }, nil},
+		{0, "ArrayJobId", "ARRAY_JOB_ID", func(s Step) string { return u32(s.GetArrayId()) }, nil},
+		{0, "ArrayTaskId", "ARRAY_TASK_ID", func(s Step) string { return s.taskID() }, nil},
+		{0, "Cluster", "CLUSTER", func(s Step) string { return s.Context.Cluster }, nil},
+		{0, "StepState", "STATE", func(s Step) string { long, _ := s.stateWords(); return long }, nil},
+		{0, "NumCPUs", "NUM_CPUS", func(s Step) string { return u32(s.Live.GetCpus()) }, nil},
+		{0, "Network", "NETWORK", fixedText[Step]("(null)"), nil},
+		{0, "Container", "CONTAINER", fixedText[Step]("(null)"), nil},
+		{0, "ContainerId", "CONTAINER_ID", fixedText[Step]("(null)"), nil},
+		{0, "ContainerType", "CONTAINER_TYPE", fixedText[Step]("(null)"), nil},
+		{0, "CPUFreq", "CPU_FREQ", Step.frequency, nil},
+		{0, "ResvPorts", "RESERVED_PORTS", fixedText[Step]("(null)"), nil},
+		{0, "StdErr", "STDERR", func(s Step) string { return s.stream((*events.StepPart).GetStdErr, Job.stdErr) }, nil},
+		{0, "StdIn", "STDIN", func(s Step) string { return s.stream((*events.StepPart).GetStdIn, Job.stdIn) }, nil},
+		{0, "StdOut", "STDOUT", func(s Step) string { return s.stream((*events.StepPart).GetStdOut, Job.stdOut) }, nil},
+		{0, "tres-bind", "TRES_BIND", fixedText[Step]("(null)"), nil},
+		{0, "tres-freq", "TRES_FREQ", fixedText[Step]("(null)"), nil},
+		{0, "tres-per-job", "TRES_PER_JOB", func(s Step) string { return s.asked(events.Scope_PER_JOB) }, nil},
+		{0, "tres-per-step", "TRES_PER_STEP", func(s Step) string { return s.asked(events.Scope_PER_JOB) }, nil},
+		{0, "tres-per-node", "TRES_PER_NODE", func(s Step) string { return s.asked(events.Scope_PER_NODE) }, nil},
+		{0, "tres-per-socket", "TRES_PER_SOCKET", func(s Step) string { return s.asked(events.Scope_PER_SOCKET) }, nil},
+		{0, "tres-per-task", "TRES_PER_TASK", func(s Step) string { return s.asked(events.Scope_PER_TASK) }, nil},
+	}
+
+}}
 
 // Record is a step as scontrol show step prints it.
 func (s Step) Record(oneLine bool) string {
