@@ -38,12 +38,12 @@ func sacct(args []string, w *World) int {
 		return w.complain("sacct", errors.New("Invalid user id: "+name))
 	}
 	for _, uid := range q.Ask.Uids {
-		if w.Users.All && w.Users.Name(uid) == "" {
+		if w.Users.all() && w.Users.Name(uid) == "" {
 			return w.complain("sacct", fmt.Errorf("Invalid user id: %d", uid))
 		}
 	}
 	for _, name := range q.Ask.Groups {
-		if _, err := user.LookupGroup(name); err != nil && w.Users.All {
+		if _, err := user.LookupGroup(name); err != nil && w.Users.all() {
 			return w.complain("sacct", errors.New("Invalid group id: "+name))
 		}
 	}

@@ -256,7 +256,11 @@ func rlimits(propagate string) []*events.Rlimit {
 
 // joinEnviron writes an environment as it is stored: each variable with a NUL behind it.
 func joinEnviron(environ []string) []byte {
-	var out []byte
+	size := 0
+	for _, nv := range environ {
+		size += len(nv) + 1
+	}
+	out := make([]byte, 0, size)
 	for _, nv := range environ {
 		out = append(append(out, nv...), 0)
 	}

@@ -203,7 +203,7 @@ func (h *host) run(uid uint32, environ []string, stdin, name string, args ...str
 	w := &World{
 		Host:  "login",
 		Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Environ: environ, Dir: h.dir, Now: now, State: h.dir, Uid: uid,
-		Users: Users{All: true, Uid: func(name string) (uint32, bool) { n, ok := people[name]; return n, ok }, Name: func(uid uint32) string {
+		Users: Users{All: func() bool { return true }, Uid: func(name string) (uint32, bool) { n, ok := people[name]; return n, ok }, Name: func(uid uint32) string {
 			for name, n := range people {
 				if n == uid {
 					return name

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"stint/cli/wire"
 	"stint/events"
@@ -18,8 +19,11 @@ type Users struct {
 	Uid  func(name string) (uint32, bool) // the number of a name
 	In   func(group string) bool          // whether the caller is in a group, or it can't be told; nil: it can't
 	Home func(uid uint32) string          // "" if it is not known; nil: none is
-	All  bool                             // no user of the host is unknown to these functions
+	All  func() bool                      // whether no user of the host is unknown to these functions; nil: some may be
 }
+
+// all says whether who is unknown here is unknown to the host.
+func (u *Users) all() bool { return u.All != nil && u.All() }
 
 // hostUsers reads the host's files. They are all there is unless the name service is more: a static program does not see
 // LDAP's users.
@@ -47,7 +51,7 @@ func hostUsers() Users {
 			return ""
 		},
 		In:  inGroup,
-		All: filesOnly(),
+		All: sync.OnceValue(filesOnly),
 	}
 }
 
@@ -115,7 +119,7 @@ func (w *World) user() string {
 // unknown returns the first of the users, by name or number, that the host is certain not to have.
 func (w *World) unknown(users []string) string {
 	for _, u := range users {
-		if _, err := strconv.ParseUint(u, 10, 32); err == nil || !w.Users.All {
+		if _, err := strconv.ParseUint(u, 10, 32); err == nil || !w.Users.all() {
 			continue
 		}
 		if _, ok := w.Users.Uid(u); !ok {

@@ -9,15 +9,18 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"stint/cli/brief"
 	"stint/cli/commands"
 	"stint/executor/tasks"
 )
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == tasks.Command {
+		brief.Long()
 		os.Exit(tasks.Main())
 	}
 	if tasks.IsBatch(os.Args) {
+		brief.Long()
 		os.Exit(tasks.BatchMain(os.Args))
 	}
 	debug.SetGCPercent(400) // it ends soon: time is worth more than memory
@@ -28,6 +31,9 @@ func main() {
 	if !commands.Has(name) {
 		fmt.Fprintf(os.Stderr, "stint-cli: call it by the name of a command, or with one as its first word: %s\n", strings.Join(commands.Names(), ", "))
 		os.Exit(1)
+	}
+	if commands.Stays(name) {
+		brief.Long()
 	}
 	os.Exit(commands.Run(name, args, commands.Process()))
 }
