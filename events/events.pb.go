@@ -168,20 +168,6 @@ const (
 	TriggerOf_TRIGGER_CONTROLLER TriggerOf = 2
 )
 
-// Enum value maps for TriggerOf.
-var (
-	TriggerOf_name = map[int32]string{
-		0: "TRIGGER_NODE",
-		1: "TRIGGER_JOB",
-		2: "TRIGGER_CONTROLLER",
-	}
-	TriggerOf_value = map[string]int32{
-		"TRIGGER_NODE":       0,
-		"TRIGGER_JOB":        1,
-		"TRIGGER_CONTROLLER": 2,
-	}
-)
-
 func (x TriggerOf) Enum() *TriggerOf {
 	p := new(TriggerOf)
 	*p = x
@@ -231,44 +217,6 @@ const (
 	TriggerKind_TRIGGER_CONTROL_ASSUMED    TriggerKind = 14 // one that is not the first of them leads: backup_slurmctld_assumed_control
 )
 
-// Enum value maps for TriggerKind.
-var (
-	TriggerKind_name = map[int32]string{
-		0:  "TRIGGER_NOTHING",
-		1:  "TRIGGER_UP",
-		2:  "TRIGGER_DOWN",
-		3:  "TRIGGER_FAIL",
-		4:  "TRIGGER_TIME",
-		5:  "TRIGGER_FINI",
-		6:  "TRIGGER_RECONFIG",
-		7:  "TRIGGER_IDLE",
-		8:  "TRIGGER_DRAINED",
-		9:  "TRIGGER_DRAINING",
-		10: "TRIGGER_RESUME",
-		11: "TRIGGER_CONTROLLER_FAILED",
-		12: "TRIGGER_CONTROLLER_RESUMED",
-		13: "TRIGGER_CONTROL_RESUMED",
-		14: "TRIGGER_CONTROL_ASSUMED",
-	}
-	TriggerKind_value = map[string]int32{
-		"TRIGGER_NOTHING":            0,
-		"TRIGGER_UP":                 1,
-		"TRIGGER_DOWN":               2,
-		"TRIGGER_FAIL":               3,
-		"TRIGGER_TIME":               4,
-		"TRIGGER_FINI":               5,
-		"TRIGGER_RECONFIG":           6,
-		"TRIGGER_IDLE":               7,
-		"TRIGGER_DRAINED":            8,
-		"TRIGGER_DRAINING":           9,
-		"TRIGGER_RESUME":             10,
-		"TRIGGER_CONTROLLER_FAILED":  11,
-		"TRIGGER_CONTROLLER_RESUMED": 12,
-		"TRIGGER_CONTROL_RESUMED":    13,
-		"TRIGGER_CONTROL_ASSUMED":    14,
-	}
-)
-
 func (x TriggerKind) Enum() *TriggerKind {
 	p := new(TriggerKind)
 	*p = x
@@ -304,20 +252,6 @@ const (
 	PartitionAct_PARTITION_CREATE PartitionAct = 0
 	PartitionAct_PARTITION_CHANGE PartitionAct = 1
 	PartitionAct_PARTITION_DELETE PartitionAct = 2
-)
-
-// Enum value maps for PartitionAct.
-var (
-	PartitionAct_name = map[int32]string{
-		0: "PARTITION_CREATE",
-		1: "PARTITION_CHANGE",
-		2: "PARTITION_DELETE",
-	}
-	PartitionAct_value = map[string]int32{
-		"PARTITION_CREATE": 0,
-		"PARTITION_CHANGE": 1,
-		"PARTITION_DELETE": 2,
-	}
 )
 
 func (x PartitionAct) Enum() *PartitionAct {
@@ -362,30 +296,6 @@ const (
 	NodeOrder_NODE_FUTURE     NodeOrder = 17
 )
 
-// Enum value maps for NodeOrder.
-var (
-	NodeOrder_name = map[int32]string{
-		0:  "NODE_KEEP",
-		1:  "NODE_DRAIN",
-		2:  "NODE_DOWN",
-		3:  "NODE_RESUME",
-		4:  "NODE_UNDRAIN",
-		5:  "NODE_FAIL_ORDER",
-		6:  "NODE_IDLE",
-		17: "NODE_FUTURE",
-	}
-	NodeOrder_value = map[string]int32{
-		"NODE_KEEP":       0,
-		"NODE_DRAIN":      1,
-		"NODE_DOWN":       2,
-		"NODE_RESUME":     3,
-		"NODE_UNDRAIN":    4,
-		"NODE_FAIL_ORDER": 5,
-		"NODE_IDLE":       6,
-		"NODE_FUTURE":     17,
-	}
-)
-
 func (x NodeOrder) Enum() *NodeOrder {
 	p := new(NodeOrder)
 	*p = x
@@ -422,22 +332,6 @@ const (
 	PolicyDeed_POLICY_ADD     PolicyDeed = 1
 	PolicyDeed_POLICY_MODIFY  PolicyDeed = 2
 	PolicyDeed_POLICY_DELETE  PolicyDeed = 3
-)
-
-// Enum value maps for PolicyDeed.
-var (
-	PolicyDeed_name = map[int32]string{
-		0: "POLICY_NOTHING",
-		1: "POLICY_ADD",
-		2: "POLICY_MODIFY",
-		3: "POLICY_DELETE",
-	}
-	PolicyDeed_value = map[string]int32{
-		"POLICY_NOTHING": 0,
-		"POLICY_ADD":     1,
-		"POLICY_MODIFY":  2,
-		"POLICY_DELETE":  3,
-	}
 )
 
 func (x PolicyDeed) Enum() *PolicyDeed {
@@ -482,30 +376,6 @@ const (
 	PolicyKind_POLICY_WCKEY       PolicyKind = 7
 )
 
-// Enum value maps for PolicyKind.
-var (
-	PolicyKind_name = map[int32]string{
-		0: "POLICY_NONE",
-		1: "POLICY_CLUSTER",
-		2: "POLICY_ACCOUNT",
-		3: "POLICY_USER",
-		4: "POLICY_ASSOCIATION",
-		5: "POLICY_QOS",
-		6: "POLICY_COORDINATOR",
-		7: "POLICY_WCKEY",
-	}
-	PolicyKind_value = map[string]int32{
-		"POLICY_NONE":        0,
-		"POLICY_CLUSTER":     1,
-		"POLICY_ACCOUNT":     2,
-		"POLICY_USER":        3,
-		"POLICY_ASSOCIATION": 4,
-		"POLICY_QOS":         5,
-		"POLICY_COORDINATOR": 6,
-		"POLICY_WCKEY":       7,
-	}
-)
-
 func (x PolicyKind) Enum() *PolicyKind {
 	p := new(PolicyKind)
 	*p = x
@@ -541,20 +411,6 @@ const (
 	AdminLevel_ADMIN_NONE          AdminLevel = 0
 	AdminLevel_ADMIN_OPERATOR      AdminLevel = 1
 	AdminLevel_ADMIN_ADMINISTRATOR AdminLevel = 2
-)
-
-// Enum value maps for AdminLevel.
-var (
-	AdminLevel_name = map[int32]string{
-		0: "ADMIN_NONE",
-		1: "ADMIN_OPERATOR",
-		2: "ADMIN_ADMINISTRATOR",
-	}
-	AdminLevel_value = map[string]int32{
-		"ADMIN_NONE":          0,
-		"ADMIN_OPERATOR":      1,
-		"ADMIN_ADMINISTRATOR": 2,
-	}
 )
 
 func (x AdminLevel) Enum() *AdminLevel {
@@ -667,43 +523,6 @@ var (
 		64: "USAGE_THRESHOLD",
 		65: "LIMIT_FACTOR",
 	}
-	Limit_value = map[string]int32{
-		"LIMIT_NONE":                    0,
-		"SHARES":                        1,
-		"PRIORITY_VALUE":                2,
-		"GRP_JOBS":                      3,
-		"GRP_JOBS_ACCRUE":               4,
-		"GRP_SUBMIT":                    5,
-		"GRP_WALL":                      6,
-		"GRP_TRES":                      7,
-		"GRP_TRES_MINS":                 8,
-		"GRP_TRES_RUN_MINS":             9,
-		"MAX_JOBS":                      10,
-		"MAX_JOBS_ACCRUE":               11,
-		"MAX_SUBMIT":                    12,
-		"MAX_WALL":                      13,
-		"MAX_TRES_PER_JOB":              14,
-		"MAX_TRES_PER_NODE":             15,
-		"MAX_TRES_MINS_PER_JOB":         16,
-		"MAX_TRES_RUN_MINS":             17,
-		"MIN_PRIO_THRESHOLD":            18,
-		"MAX_JOBS_PER_USER":             50,
-		"MAX_JOBS_PER_ACCOUNT":          51,
-		"MAX_JOBS_ACCRUE_PER_USER":      52,
-		"MAX_JOBS_ACCRUE_PER_ACCOUNT":   53,
-		"MAX_SUBMIT_PER_USER":           54,
-		"MAX_SUBMIT_PER_ACCOUNT":        55,
-		"MAX_TRES_PER_USER":             56,
-		"MAX_TRES_PER_ACCOUNT":          57,
-		"MAX_TRES_RUN_MINS_PER_USER":    58,
-		"MAX_TRES_RUN_MINS_PER_ACCOUNT": 59,
-		"MIN_TRES_PER_JOB":              60,
-		"GRACE_TIME":                    61,
-		"PREEMPT_EXEMPT_TIME":           62,
-		"USAGE_FACTOR":                  63,
-		"USAGE_THRESHOLD":               64,
-		"LIMIT_FACTOR":                  65,
-	}
 )
 
 func (x Limit) Enum() *Limit {
@@ -741,20 +560,6 @@ const (
 	Choice_CHOICE_DEFAULT Choice = 0
 	Choice_CHOICE_YES     Choice = 1
 	Choice_CHOICE_NO      Choice = 2
-)
-
-// Enum value maps for Choice.
-var (
-	Choice_name = map[int32]string{
-		0: "CHOICE_DEFAULT",
-		1: "CHOICE_YES",
-		2: "CHOICE_NO",
-	}
-	Choice_value = map[string]int32{
-		"CHOICE_DEFAULT": 0,
-		"CHOICE_YES":     1,
-		"CHOICE_NO":      2,
-	}
 )
 
 func (x Choice) Enum() *Choice {
@@ -795,22 +600,6 @@ const (
 	Exclusive_EXCLUSIVE_MCS  Exclusive = 3
 )
 
-// Enum value maps for Exclusive.
-var (
-	Exclusive_name = map[int32]string{
-		0: "SHARED",
-		1: "EXCLUSIVE_NODE",
-		2: "EXCLUSIVE_USER",
-		3: "EXCLUSIVE_MCS",
-	}
-	Exclusive_value = map[string]int32{
-		"SHARED":         0,
-		"EXCLUSIVE_NODE": 1,
-		"EXCLUSIVE_USER": 2,
-		"EXCLUSIVE_MCS":  3,
-	}
-)
-
 func (x Exclusive) Enum() *Exclusive {
 	p := new(Exclusive)
 	*p = x
@@ -847,22 +636,6 @@ const (
 	Scope_PER_TASK   Scope = 1
 	Scope_PER_SOCKET Scope = 2
 	Scope_PER_JOB    Scope = 3
-)
-
-// Enum value maps for Scope.
-var (
-	Scope_name = map[int32]string{
-		0: "PER_NODE",
-		1: "PER_TASK",
-		2: "PER_SOCKET",
-		3: "PER_JOB",
-	}
-	Scope_value = map[string]int32{
-		"PER_NODE":   0,
-		"PER_TASK":   1,
-		"PER_SOCKET": 2,
-		"PER_JOB":    3,
-	}
 )
 
 func (x Scope) Enum() *Scope {
@@ -907,30 +680,6 @@ const (
 	DependencyKind_AFTER_BURST_BUFFER DependencyKind = 7
 )
 
-// Enum value maps for DependencyKind.
-var (
-	DependencyKind_name = map[int32]string{
-		0: "DEPENDENCY_NONE",
-		1: "AFTER",
-		2: "AFTER_OK",
-		3: "AFTER_NOT_OK",
-		4: "AFTER_ANY",
-		5: "AFTER_CORR",
-		6: "SINGLETON",
-		7: "AFTER_BURST_BUFFER",
-	}
-	DependencyKind_value = map[string]int32{
-		"DEPENDENCY_NONE":    0,
-		"AFTER":              1,
-		"AFTER_OK":           2,
-		"AFTER_NOT_OK":       3,
-		"AFTER_ANY":          4,
-		"AFTER_CORR":         5,
-		"SINGLETON":          6,
-		"AFTER_BURST_BUFFER": 7,
-	}
-)
-
 func (x DependencyKind) Enum() *DependencyKind {
 	p := new(DependencyKind)
 	*p = x
@@ -966,20 +715,6 @@ const (
 	HoldKind_NOT_HELD   HoldKind = 0
 	HoldKind_HELD_USER  HoldKind = 1
 	HoldKind_HELD_ADMIN HoldKind = 2
-)
-
-// Enum value maps for HoldKind.
-var (
-	HoldKind_name = map[int32]string{
-		0: "NOT_HELD",
-		1: "HELD_USER",
-		2: "HELD_ADMIN",
-	}
-	HoldKind_value = map[string]int32{
-		"NOT_HELD":   0,
-		"HELD_USER":  1,
-		"HELD_ADMIN": 2,
-	}
 )
 
 func (x HoldKind) Enum() *HoldKind {
@@ -1064,53 +799,6 @@ const (
 
 // Enum value maps for Code.
 var (
-	Code_name = map[int32]string{
-		0:  "OK",
-		1:  "MALFORMED",
-		2:  "INVALID_PARTITION",
-		3:  "INVALID_ACCOUNT",
-		4:  "INVALID_QOS",
-		5:  "INVALID_FEATURE",
-		6:  "NODE_CONFIG_UNAVAILABLE",
-		7:  "INVALID_TIME_LIMIT",
-		8:  "TOO_MANY_CPUS",
-		9:  "POLICY",
-		10: "INVALID_GRES",
-		11: "UNKNOWN_JOB",
-		12: "ACCESS_DENIED",
-		13: "ALREADY_DONE",
-		14: "INVALID_ARRAY",
-		15: "INVALID_DEPENDENCY",
-		16: "INVALID_NODE",
-		17: "PARTITION_DOWN",
-		18: "PARTITION_ACCESS",
-		19: "NOT_REQUEUEABLE",
-		20: "INTERNAL",
-		21: "INVALID_MEMORY",
-		22: "QUEUE_FULL",
-		23: "UNSUPPORTED",
-		24: "INVALID_CONFIG",
-		25: "ROOT_DENIED",
-		26: "INVALID_NODE_COUNT",
-		27: "INVALID_LICENSE",
-		28: "INVALID_RESERVATION",
-		29: "BAD_STATE",
-		30: "RATE_LIMITED",
-		31: "POLICY_REFUSED",
-		32: "JOBS_ACTIVE",
-		33: "INVALID_WCKEY",
-		34: "INVALID_NODE_STATE",
-		35: "PARTITION_IN_USE",
-		36: "PARTITION_EXISTS",
-		37: "NOT_WHOLE_HET_JOB",
-		38: "NOT_HET_JOB_LEADER",
-		70: "UNKNOWN_STEP",
-		60: "CRON_CANCEL",
-		61: "CRON_CHANGE",
-		62: "CRON_DISABLED",
-		63: "DUPLICATE_TRIGGER",
-		64: "NO_TRIGGER",
-	}
 	Code_value = map[string]int32{
 		"OK":                      0,
 		"MALFORMED":               1,
@@ -1204,16 +892,6 @@ const (
 
 // Enum value maps for StopCause.
 var (
-	StopCause_name = map[int32]string{
-		0: "STOP_UNKNOWN",
-		1: "STOP_CANCEL",
-		2: "STOP_TIME_LIMIT",
-		3: "STOP_NODE_LOST",
-		4: "STOP_PREEMPT",
-		5: "STOP_REQUEUE",
-		6: "STOP_DEADLINE",
-		7: "STOP_COMPLETE",
-	}
 	StopCause_value = map[string]int32{
 		"STOP_UNKNOWN":    0,
 		"STOP_CANCEL":     1,
@@ -1287,20 +965,6 @@ var (
 		9:  "BOOT_FAIL",
 		10: "DEADLINE",
 		11: "OUT_OF_MEMORY",
-	}
-	JobState_value = map[string]int32{
-		"PENDING":       0,
-		"RUNNING":       1,
-		"SUSPENDED":     2,
-		"COMPLETED":     3,
-		"CANCELLED":     4,
-		"FAILED":        5,
-		"TIMEOUT":       6,
-		"NODE_FAIL":     7,
-		"PREEMPTED":     8,
-		"BOOT_FAIL":     9,
-		"DEADLINE":      10,
-		"OUT_OF_MEMORY": 11,
 	}
 )
 
@@ -1415,44 +1079,6 @@ var (
 		68: "QOS_NOT_ALLOWED",
 		69: "JOB_REQUEUED_HELD",
 	}
-	Reason_value = map[string]int32{
-		"NONE":                       0,
-		"PRIORITY":                   1,
-		"DEPENDENCY":                 2,
-		"RESOURCES":                  3,
-		"PARTITION_NODE_LIMIT":       4,
-		"PARTITION_TIME_LIMIT":       5,
-		"PARTITION_DOWN_REASON":      6,
-		"PARTITION_INACTIVE":         7,
-		"JOB_HELD_ADMIN":             8,
-		"JOB_HELD_USER":              9,
-		"BEGIN_TIME":                 10,
-		"LICENSES":                   11,
-		"ASSOC_JOB_LIMIT":            12,
-		"RESERVATION":                14,
-		"REQ_NODE_NOT_AVAIL":         15,
-		"NODE_DOWN_REASON":           22,
-		"BAD_CONSTRAINTS":            23,
-		"SYSTEM_FAILURE":             24,
-		"JOB_LAUNCH_FAILURE":         25,
-		"NON_ZERO_EXIT_CODE":         26,
-		"RAISED_SIGNAL":              27,
-		"TIME_LIMIT":                 28,
-		"INVALID_ACCOUNT_REASON":     30,
-		"INVALID_QOS_REASON":         31,
-		"CLEANING":                   33,
-		"DEPENDENCY_NEVER_SATISFIED": 38,
-		"JOB_ARRAY_TASK_LIMIT":       60,
-		"DEADLINE_REASON":            61,
-		"PARTITION_CONFIG":           62,
-		"OUT_OF_MEMORY_REASON":       63,
-		"JOB_HOLD_MAX_REQUEUE":       64,
-		"STATUS_LOST":                65,
-		"MEM_PER_LIMIT":              66,
-		"ACCOUNT_NOT_ALLOWED":        67,
-		"QOS_NOT_ALLOWED":            68,
-		"JOB_REQUEUED_HELD":          69,
-	}
 )
 
 func (x Reason) Enum() *Reason {
@@ -1502,19 +1128,6 @@ const (
 
 // Enum value maps for EndCause.
 var (
-	EndCause_name = map[int32]string{
-		0:  "EXITED",
-		1:  "LAUNCH_FAILED",
-		2:  "OOM_KILLED",
-		3:  "LIMIT_PASSED",
-		4:  "STATUS_UNSEEN",
-		5:  "NODE_REBOOTED",
-		6:  "STOPPED",
-		7:  "RUN_VOID",
-		8:  "NODE_WAS_LOST",
-		9:  "NODE_UNFIT",
-		10: "MEMORY_PASSED",
-	}
 	EndCause_value = map[string]int32{
 		"EXITED":        0,
 		"LAUNCH_FAILED": 1,
@@ -1576,17 +1189,6 @@ const (
 
 // Enum value maps for Private.
 var (
-	Private_name = map[int32]string{
-		0: "PRIVATE_NONE",
-		1: "PRIVATE_JOBS",
-		2: "PRIVATE_NODES",
-		3: "PRIVATE_PARTITIONS",
-		4: "PRIVATE_USAGE",
-		5: "PRIVATE_EVENTS",
-		6: "PRIVATE_ACCOUNTS",
-		7: "PRIVATE_USERS",
-		8: "PRIVATE_RESERVATIONS",
-	}
 	Private_value = map[string]int32{
 		"PRIVATE_NONE":         0,
 		"PRIVATE_JOBS":         1,
@@ -1636,22 +1238,6 @@ const (
 	PartitionState_PARTITION_DOWN_STATE     PartitionState = 1
 	PartitionState_PARTITION_DRAIN          PartitionState = 2
 	PartitionState_PARTITION_INACTIVE_STATE PartitionState = 3
-)
-
-// Enum value maps for PartitionState.
-var (
-	PartitionState_name = map[int32]string{
-		0: "PARTITION_UP",
-		1: "PARTITION_DOWN_STATE",
-		2: "PARTITION_DRAIN",
-		3: "PARTITION_INACTIVE_STATE",
-	}
-	PartitionState_value = map[string]int32{
-		"PARTITION_UP":             0,
-		"PARTITION_DOWN_STATE":     1,
-		"PARTITION_DRAIN":          2,
-		"PARTITION_INACTIVE_STATE": 3,
-	}
 )
 
 func (x PartitionState) Enum() *PartitionState {
@@ -13283,8 +12869,8 @@ func file_events_events_proto_rawDescGZIP() []byte {
 	return file_events_events_proto_rawDescData
 }
 
-var file_events_events_proto_enumTypes = make([]protoimpl.EnumInfo, 21)
-var file_events_events_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
+var file_events_events_proto_enumTypes [21]protoimpl.EnumInfo
+var file_events_events_proto_msgTypes [98]protoimpl.MessageInfo
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(TriggerOf)(0),           // 1: stint.events.TriggerOf
@@ -13621,8 +13207,8 @@ func file_events_events_proto_build() {
 		},
 		GoTypes:           file_events_events_proto_goTypes,
 		DependencyIndexes: file_events_events_proto_depIdxs,
-		EnumInfos:         file_events_events_proto_enumTypes,
-		MessageInfos:      file_events_events_proto_msgTypes,
+		EnumInfos:         file_events_events_proto_enumTypes[:],
+		MessageInfos:      file_events_events_proto_msgTypes[:],
 	}.Build()
 	File_events_events_proto = out.File
 	file_events_events_proto_goTypes = nil

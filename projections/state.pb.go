@@ -33,20 +33,6 @@ const (
 	Fulfilment_NEVER       Fulfilment = 2
 )
 
-// Enum value maps for Fulfilment.
-var (
-	Fulfilment_name = map[int32]string{
-		0: "UNFULFILLED",
-		1: "FULFILLED",
-		2: "NEVER",
-	}
-	Fulfilment_value = map[string]int32{
-		"UNFULFILLED": 0,
-		"FULFILLED":   1,
-		"NEVER":       2,
-	}
-)
-
 func (x Fulfilment) Enum() *Fulfilment {
 	p := new(Fulfilment)
 	*p = x
@@ -3917,8 +3903,8 @@ func file_projections_state_proto_rawDescGZIP() []byte {
 	return file_projections_state_proto_rawDescData
 }
 
-var file_projections_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_state_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_projections_state_proto_enumTypes [1]protoimpl.EnumInfo
+var file_projections_state_proto_msgTypes [29]protoimpl.MessageInfo
 var file_projections_state_proto_goTypes = []any{
 	(Fulfilment)(0),             // 0: stint.projections.Fulfilment
 	(*Job)(nil),                 // 1: stint.projections.Job
@@ -4061,8 +4047,8 @@ func file_projections_state_proto_build() {
 		},
 		GoTypes:           file_projections_state_proto_goTypes,
 		DependencyIndexes: file_projections_state_proto_depIdxs,
-		EnumInfos:         file_projections_state_proto_enumTypes,
-		MessageInfos:      file_projections_state_proto_msgTypes,
+		EnumInfos:         file_projections_state_proto_enumTypes[:],
+		MessageInfos:      file_projections_state_proto_msgTypes[:],
 	}.Build()
 	File_projections_state_proto = out.File
 	file_projections_state_proto_goTypes = nil

@@ -37,30 +37,6 @@ const (
 	PolicyPart_PART_TRANSACTIONS PolicyPart = 7
 )
 
-// Enum value maps for PolicyPart.
-var (
-	PolicyPart_name = map[int32]string{
-		0: "PART_ALL",
-		1: "PART_CLUSTERS",
-		2: "PART_ACCOUNTS",
-		3: "PART_USERS",
-		4: "PART_ASSOCIATIONS",
-		5: "PART_QOS",
-		6: "PART_WCKEYS",
-		7: "PART_TRANSACTIONS",
-	}
-	PolicyPart_value = map[string]int32{
-		"PART_ALL":          0,
-		"PART_CLUSTERS":     1,
-		"PART_ACCOUNTS":     2,
-		"PART_USERS":        3,
-		"PART_ASSOCIATIONS": 4,
-		"PART_QOS":          5,
-		"PART_WCKEYS":       6,
-		"PART_TRANSACTIONS": 7,
-	}
-)
-
 func (x PolicyPart) Enum() *PolicyPart {
 	p := new(PolicyPart)
 	*p = x
@@ -3680,8 +3656,8 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 	return file_projections_view_proto_rawDescData
 }
 
-var file_projections_view_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_projections_view_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_projections_view_proto_enumTypes [1]protoimpl.EnumInfo
+var file_projections_view_proto_msgTypes [40]protoimpl.MessageInfo
 var file_projections_view_proto_goTypes = []any{
 	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
 	(*Ask)(nil),                 // 1: stint.projections.Ask
@@ -3872,8 +3848,8 @@ func file_projections_view_proto_build() {
 		},
 		GoTypes:           file_projections_view_proto_goTypes,
 		DependencyIndexes: file_projections_view_proto_depIdxs,
-		EnumInfos:         file_projections_view_proto_enumTypes,
-		MessageInfos:      file_projections_view_proto_msgTypes,
+		EnumInfos:         file_projections_view_proto_enumTypes[:],
+		MessageInfos:      file_projections_view_proto_msgTypes[:],
 	}.Build()
 	File_projections_view_proto = out.File
 	file_projections_view_proto_goTypes = nil

@@ -1335,7 +1335,7 @@ func file_cli_wire_wire_proto_rawDescGZIP() []byte {
 	return file_cli_wire_wire_proto_rawDescData
 }
 
-var file_cli_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_cli_wire_wire_proto_msgTypes [14]protoimpl.MessageInfo
 var file_cli_wire_wire_proto_goTypes = []any{
 	(*Request)(nil),            // 0: stint.wire.Request
 	(*Response)(nil),           // 1: stint.wire.Response
@@ -1443,7 +1443,7 @@ func file_cli_wire_wire_proto_build() {
 		},
 		GoTypes:           file_cli_wire_wire_proto_goTypes,
 		DependencyIndexes: file_cli_wire_wire_proto_depIdxs,
-		MessageInfos:      file_cli_wire_wire_proto_msgTypes,
+		MessageInfos:      file_cli_wire_wire_proto_msgTypes[:],
 	}.Build()
 	File_cli_wire_wire_proto = out.File
 	file_cli_wire_wire_proto_goTypes = nil

@@ -42,20 +42,6 @@ const (
 	Which_BATCH_SHELL   Which = 2 // the main process of the batch step alone
 )
 
-// Enum value maps for Which.
-var (
-	Which_name = map[int32]string{
-		0: "ALL_PROCESSES",
-		1: "STEPS_ONLY",
-		2: "BATCH_SHELL",
-	}
-	Which_value = map[string]int32{
-		"ALL_PROCESSES": 0,
-		"STEPS_ONLY":    1,
-		"BATCH_SHELL":   2,
-	}
-)
-
 func (x Which) Enum() *Which {
 	p := new(Which)
 	*p = x
@@ -97,30 +83,6 @@ const (
 	Cause_NODE_FAILED Cause = 5 // the node was cut off for too long, or another node has the job now
 	Cause_DOWN        Cause = 6 // the supervisor was told to end everything
 	Cause_MEMORY      Cause = 7 // it was seen to have more memory than it may
-)
-
-// Enum value maps for Cause.
-var (
-	Cause_name = map[int32]string{
-		0: "NOBODY",
-		1: "TIME_LIMIT",
-		2: "CANCELLED",
-		3: "PREEMPTED",
-		4: "REQUEUED",
-		5: "NODE_FAILED",
-		6: "DOWN",
-		7: "MEMORY",
-	}
-	Cause_value = map[string]int32{
-		"NOBODY":      0,
-		"TIME_LIMIT":  1,
-		"CANCELLED":   2,
-		"PREEMPTED":   3,
-		"REQUEUED":    4,
-		"NODE_FAILED": 5,
-		"DOWN":        6,
-		"MEMORY":      7,
-	}
 )
 
 func (x Cause) Enum() *Cause {
@@ -171,40 +133,6 @@ const (
 	Failure_OWN_LIMIT     Failure = 12 // no process could be made within the limits of the job or its user
 )
 
-// Enum value maps for Failure.
-var (
-	Failure_name = map[int32]string{
-		0:  "NO_FAILURE",
-		1:  "INVALID",
-		2:  "ALREADY",
-		3:  "NOT_PERMITTED",
-		4:  "JOURNAL",
-		5:  "SPOOL",
-		6:  "INPUT",
-		7:  "OUTPUT",
-		8:  "CAGE",
-		9:  "FORK",
-		10: "EXEC",
-		11: "STOPPING",
-		12: "OWN_LIMIT",
-	}
-	Failure_value = map[string]int32{
-		"NO_FAILURE":    0,
-		"INVALID":       1,
-		"ALREADY":       2,
-		"NOT_PERMITTED": 3,
-		"JOURNAL":       4,
-		"SPOOL":         5,
-		"INPUT":         6,
-		"OUTPUT":        7,
-		"CAGE":          8,
-		"FORK":          9,
-		"EXEC":          10,
-		"STOPPING":      11,
-		"OWN_LIMIT":     12,
-	}
-)
-
 func (x Failure) Enum() *Failure {
 	p := new(Failure)
 	*p = x
@@ -245,24 +173,6 @@ const (
 	End_BOOT_ENDED   End = 4 // the machine was started anew
 )
 
-// Enum value maps for End.
-var (
-	End_name = map[int32]string{
-		0: "EXITED",
-		1: "SIGNALED",
-		2: "NOT_LAUNCHED",
-		3: "LOST_STATUS",
-		4: "BOOT_ENDED",
-	}
-	End_value = map[string]int32{
-		"EXITED":       0,
-		"SIGNALED":     1,
-		"NOT_LAUNCHED": 2,
-		"LOST_STATUS":  3,
-		"BOOT_ENDED":   4,
-	}
-)
-
 func (x End) Enum() *End {
 	p := new(End)
 	*p = x
@@ -298,20 +208,6 @@ const (
 	StopMode_REFUSE_IF_BUSY StopMode = 0
 	StopMode_KEEP_STEPS     StopMode = 1 // they go on; a later supervisor finds them
 	StopMode_KILL_STEPS     StopMode = 2
-)
-
-// Enum value maps for StopMode.
-var (
-	StopMode_name = map[int32]string{
-		0: "REFUSE_IF_BUSY",
-		1: "KEEP_STEPS",
-		2: "KILL_STEPS",
-	}
-	StopMode_value = map[string]int32{
-		"REFUSE_IF_BUSY": 0,
-		"KEEP_STEPS":     1,
-		"KILL_STEPS":     2,
-	}
 )
 
 func (x StopMode) Enum() *StopMode {
@@ -3863,8 +3759,8 @@ func file_executor_supervisor_wire_proto_rawDescGZIP() []byte {
 	return file_executor_supervisor_wire_proto_rawDescData
 }
 
-var file_executor_supervisor_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_executor_supervisor_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_executor_supervisor_wire_proto_enumTypes [5]protoimpl.EnumInfo
+var file_executor_supervisor_wire_proto_msgTypes [37]protoimpl.MessageInfo
 var file_executor_supervisor_wire_proto_goTypes = []any{
 	(Which)(0),          // 0: stint.supervisor.Which
 	(Cause)(0),          // 1: stint.supervisor.Cause
@@ -4039,8 +3935,8 @@ func file_executor_supervisor_wire_proto_build() {
 		},
 		GoTypes:           file_executor_supervisor_wire_proto_goTypes,
 		DependencyIndexes: file_executor_supervisor_wire_proto_depIdxs,
-		EnumInfos:         file_executor_supervisor_wire_proto_enumTypes,
-		MessageInfos:      file_executor_supervisor_wire_proto_msgTypes,
+		EnumInfos:         file_executor_supervisor_wire_proto_enumTypes[:],
+		MessageInfos:      file_executor_supervisor_wire_proto_msgTypes[:],
 	}.Build()
 	File_executor_supervisor_wire_proto = out.File
 	file_executor_supervisor_wire_proto_goTypes = nil

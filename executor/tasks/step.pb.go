@@ -49,42 +49,6 @@ const (
 	Refusal_BAD_PORT        Refusal = 13 // the launcher does not listen where the site wants it: text is SrunPortRange
 )
 
-// Enum value maps for Refusal.
-var (
-	Refusal_name = map[int32]string{
-		0:  "NOT_REFUSED",
-		1:  "BUSY",
-		2:  "TOO_MANY",
-		3:  "NODE_CONFIG",
-		4:  "NOT_YOURS",
-		5:  "NOT_RUNNING",
-		6:  "OVER",
-		7:  "FAILED",
-		8:  "BAD_NODE",
-		9:  "BAD_GRES",
-		10: "TOO_MANY_NODES",
-		11: "TOO_MUCH_MEMORY",
-		12: "TOO_FEW_TASKS",
-		13: "BAD_PORT",
-	}
-	Refusal_value = map[string]int32{
-		"NOT_REFUSED":     0,
-		"BUSY":            1,
-		"TOO_MANY":        2,
-		"NODE_CONFIG":     3,
-		"NOT_YOURS":       4,
-		"NOT_RUNNING":     5,
-		"OVER":            6,
-		"FAILED":          7,
-		"BAD_NODE":        8,
-		"BAD_GRES":        9,
-		"TOO_MANY_NODES":  10,
-		"TOO_MUCH_MEMORY": 11,
-		"TOO_FEW_TASKS":   12,
-		"BAD_PORT":        13,
-	}
-)
-
 func (x Refusal) Enum() *Refusal {
 	p := new(Refusal)
 	*p = x
@@ -121,22 +85,6 @@ const (
 	Spread_CYCLIC    Spread = 1
 	Spread_PLANE     Spread = 2
 	Spread_ARBITRARY Spread = 3
-)
-
-// Enum value maps for Spread.
-var (
-	Spread_name = map[int32]string{
-		0: "BLOCK",
-		1: "CYCLIC",
-		2: "PLANE",
-		3: "ARBITRARY",
-	}
-	Spread_value = map[string]int32{
-		"BLOCK":     0,
-		"CYCLIC":    1,
-		"PLANE":     2,
-		"ARBITRARY": 3,
-	}
 )
 
 func (x Spread) Enum() *Spread {
@@ -176,24 +124,6 @@ const (
 	Way_FILES    Way = 2
 	Way_ONE      Way = 3
 	Way_SAME     Way = 4
-)
-
-// Enum value maps for Way.
-var (
-	Way_name = map[int32]string{
-		0: "LAUNCHER",
-		1: "NOTHING",
-		2: "FILES",
-		3: "ONE",
-		4: "SAME",
-	}
-	Way_value = map[string]int32{
-		"LAUNCHER": 0,
-		"NOTHING":  1,
-		"FILES":    2,
-		"ONE":      3,
-		"SAME":     4,
-	}
 )
 
 func (x Way) Enum() *Way {
@@ -3052,8 +2982,8 @@ func file_executor_tasks_step_proto_rawDescGZIP() []byte {
 	return file_executor_tasks_step_proto_rawDescData
 }
 
-var file_executor_tasks_step_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_executor_tasks_step_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_executor_tasks_step_proto_enumTypes [3]protoimpl.EnumInfo
+var file_executor_tasks_step_proto_msgTypes [27]protoimpl.MessageInfo
 var file_executor_tasks_step_proto_goTypes = []any{
 	(Refusal)(0),             // 0: stint.tasks.Refusal
 	(Spread)(0),              // 1: stint.tasks.Spread
@@ -3169,8 +3099,8 @@ func file_executor_tasks_step_proto_build() {
 		},
 		GoTypes:           file_executor_tasks_step_proto_goTypes,
 		DependencyIndexes: file_executor_tasks_step_proto_depIdxs,
-		EnumInfos:         file_executor_tasks_step_proto_enumTypes,
-		MessageInfos:      file_executor_tasks_step_proto_msgTypes,
+		EnumInfos:         file_executor_tasks_step_proto_enumTypes[:],
+		MessageInfos:      file_executor_tasks_step_proto_msgTypes[:],
 	}.Build()
 	File_executor_tasks_step_proto = out.File
 	file_executor_tasks_step_proto_goTypes = nil

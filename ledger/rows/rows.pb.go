@@ -3235,7 +3235,7 @@ func file_ledger_rows_rows_proto_rawDescGZIP() []byte {
 	return file_ledger_rows_rows_proto_rawDescData
 }
 
-var file_ledger_rows_rows_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_ledger_rows_rows_proto_msgTypes [21]protoimpl.MessageInfo
 var file_ledger_rows_rows_proto_goTypes = []any{
 	(*JobRow)(nil),            // 0: stint.ledger.JobRow
 	(*Tres)(nil),              // 1: stint.ledger.Tres
@@ -3337,7 +3337,7 @@ func file_ledger_rows_rows_proto_build() {
 		},
 		GoTypes:           file_ledger_rows_rows_proto_goTypes,
 		DependencyIndexes: file_ledger_rows_rows_proto_depIdxs,
-		MessageInfos:      file_ledger_rows_rows_proto_msgTypes,
+		MessageInfos:      file_ledger_rows_rows_proto_msgTypes[:],
 	}.Build()
 	File_ledger_rows_rows_proto = out.File
 	file_ledger_rows_rows_proto_goTypes = nil
