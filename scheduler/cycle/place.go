@@ -25,6 +25,8 @@ type placing struct {
 	tests   uint32              // of jobs behind a reservation
 	tried   int                 // of entries
 	several map[uint32]*telling // of jobs that stand in several partitions
+
+	enforcesQos bool
 }
 
 // failure is what did not fit: a shape of request on a partition, clear of certain reservations. Within a pass the room only
@@ -51,7 +53,7 @@ func (p *pass) place() {
 	}
 	s := &placing{
 		pass: p, board: place.NewBoard(p.c), blocked: map[*events.PartitionDef]bool{}, passed: map[*events.PartitionDef]bool{}, failed: map[failure]bool{},
-		trouble: map[failure]trouble{}, several: map[uint32]*telling{}, allowed: map[standsFor]bool{},
+		trouble: map[failure]trouble{}, several: map[uint32]*telling{}, allowed: map[standsFor]bool{}, enforcesQos: slices.Contains(p.c.Config().GetAccountingEnforce(), "qos"),
 	}
 	p.holdings()
 	s.placing = true
@@ -203,15 +205,17 @@ type standsFor struct{ user, account, qos, partition string }
 // mayHaveQos says whether a job has a QOS of its association. One whose account was changed, or whose association had the QOS
 // taken away, has not.
 func (s *placing) mayHaveQos(p *events.PartitionDef, j *projections.Job) bool {
-	cfg := s.c.Config()
+	if !s.enforcesQos { // asked first: of a long queue, each look at a job is a wait for memory
+		return true
+	}
 	k := standsFor{j.GetOwner().GetUser(), j.GetSpec().GetAccount(), j.GetSpec().GetQos(), p.GetName()}
-	if k.qos == "" || !slices.Contains(cfg.GetAccountingEnforce(), "qos") {
+	if k.qos == "" {
 		return true
 	}
 	may, known := s.allowed[k]
 	if !known {
 		policy := s.c.Policy()
-		place := policy.Place(cfg.GetCluster(), k.account, k.user, k.partition)
+		place := policy.Place(s.c.Config().GetCluster(), k.account, k.user, k.partition)
 		may = place == nil || slices.Contains(policy.AllowedQos(place), k.qos)
 		s.allowed[k] = may
 	}
