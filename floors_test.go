@@ -39,6 +39,7 @@ var floors = map[string]int{
 	"ledger/share":        2,
 	"cli/slurm":           2,
 	"scheduler/cycle":     4,
+	"scheduler/feed":      4,
 	"scheduler/sim":       5,
 	"scheduler/plan":      5,
 	"scheduler/replay":    5,

@@ -5,6 +5,7 @@ import (
 
 	"stint/events"
 	"stint/projections"
+	"stint/scheduler/cycle"
 )
 
 // act does what follows from changes of state: the feed of job states grows, blobs of purged jobs are erased, and, if
@@ -13,54 +14,17 @@ func (c *Controller) act(changes []projections.Change) {
 	if len(changes) == 0 {
 		return
 	}
-	c.feed.add(projections.JobEvents(c.state.Config().Cluster, changes))
-	leads := c.lead.led
-	var nudged map[string]bool
+	c.feed.Add(projections.JobEvents(c.state.Config().Cluster, changes))
 	for i := range changes {
-		ch := &changes[i]
-		if (ch.Before == nil) != (ch.After == nil) {
+		if ch := &changes[i]; (ch.Before == nil) != (ch.After == nil) {
 			c.refer(ch)
 		}
-		if !leads || ch.Fact == nil && ch.NodeFact == nil {
-			continue
-		}
-		if nudged == nil {
-			nudged = map[string]bool{}
-		}
-		if ch.NodeFact != nil {
-			// The first node of a run has reported: the run is over on the others too.
-			if j := ch.After; j != nil && j.Completing && (ch.Before == nil || !ch.Before.Completing) {
-				for _, name := range j.Unreported() {
-					nudged[name] = true
-				}
-			}
-			continue
-		}
-		if ch.NodeAfter != nil {
-			nudged[ch.NodeAfter.Name] = true
-			continue
-		}
-		if !concernsNodes(ch) {
-			continue
-		}
-		for _, job := range []*projections.Job{ch.Before, ch.After} {
-			for _, name := range job.GetAllocation().NodeNames() {
-				nudged[name] = true
-			}
+	}
+	if c.lead.led {
+		for _, name := range cycle.Concerned(changes) {
+			c.nudge(name)
 		}
 	}
-	for name := range nudged {
-		c.nudge(name)
-	}
-}
-
-// concernsNodes reports whether the nodes of a job should look again at what should run on them.
-func concernsNodes(ch *projections.Change) bool {
-	switch ch.Fact.Kind.(type) {
-	case *events.Fact_Admitted, *events.Fact_Judged, *events.Fact_Held, *events.Fact_Released:
-		return false
-	}
-	return true
 }
 
 // nudge tells a node to ask what should run on it. The message is the sequence (8 bytes, big endian) that the answer
@@ -106,7 +70,7 @@ func (c *Controller) refer(ch *projections.Change) {
 		}
 		delete(c.blobs, s)
 		if c.lead.led {
-			c.feed.erase(c.cfg.Bus.Blobs(), s)
+			c.feed.Erase(c.cfg.Bus.Blobs(), s)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func (c *Controller) complete(a *projections.Answer) {
 		return
 	}
 	s.Leader, s.Cycles, s.LastCycleUs, s.Complaint = r.leads, r.cycles, r.lastCycle, c.watch.complaint()
-	s.FeedBacklog = uint64(c.feed.backlog())
+	s.FeedBacklog = uint64(c.feed.Backlog())
 }
 
 // report is what the loop lets others see of leading.

@@ -14,6 +14,7 @@ import (
 	"stint/events/bus"
 	"stint/projections"
 	"stint/scheduler/cycle"
+	"stint/scheduler/feed"
 )
 
 // Config is what a controller is told when it starts. What decides scheduling is not here: that is in the log.
@@ -56,7 +57,7 @@ type Controller struct {
 	run      func(*projections.Cluster, cycle.Input) ([]*events.Fact, []*projections.Outcome, int64) // cycle.Run
 	lead     leadership
 	memory   *cycle.Memory
-	feed     *feed
+	feed     *feed.Feed
 	mail     *mailer
 	triggers *triggers
 	zone     *events.Zone // the site's local time this year; nil: not asked for yet
@@ -105,9 +106,9 @@ func New(cfg Config) (*Controller, error) {
 		memory:   cycle.NewMemory(),
 		run:      cycle.Run,
 	}
-	c.feed = newFeed(cfg.Bus.Jobs(), c.log)
+	c.feed = feed.New(cfg.Bus.Jobs(), c.log)
 	c.mail = newMailer(c.log, cfg.Clock, c.shown.Load)
-	c.feed.told = c.mail.told
+	c.feed.Told = c.mail.told
 	c.triggers = newTriggers(c.log, cfg.Home)
 	c.beats = newBeats(cfg.Clock)
 	c.outcomes = newOutcomes()
@@ -143,7 +144,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	stop()
 	background()
 	if c.state.Seq() > 0 {
-		c.snaps.saveNow(c.state, c.feed.waiting())
+		c.snaps.saveNow(c.state, c.feed.Waiting())
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -156,7 +157,7 @@ func (c *Controller) start(ctx context.Context) (wait func()) {
 	done := make(chan struct{}, 4)
 	go func() { c.follow(ctx); done <- struct{}{} }()
 	go func() { c.campaign(ctx); done <- struct{}{} }()
-	go func() { c.feed.run(ctx); done <- struct{}{} }()
+	go func() { c.feed.Run(ctx); done <- struct{}{} }()
 	go func() { c.mail.run(ctx); done <- struct{}{} }()
 	go c.watch.run(ctx)
 	return func() {
@@ -194,7 +195,7 @@ func (c *Controller) restore(ctx context.Context) error {
 		state = projections.New()
 	}
 	c.state = state
-	if err := c.feed.begin(ctx, waiting); err != nil {
+	if err := c.feed.Begin(ctx, waiting); err != nil {
 		return fmt.Errorf("reading where the feed of job states ends: %w", err)
 	}
 	c.countBlobs()

@@ -145,7 +145,7 @@ func (c *Controller) took() {
 	l.led, l.cause, l.quiet, l.next, l.since = true, true, false, 0, time.Now()
 	c.beats.forgive()
 	c.outcomes.reset(l.nonce)
-	c.feed.lead(true)
+	c.feed.Lead(true)
 	c.mail.lead(true)
 	for _, n := range c.state.Nodes() {
 		c.nudge(n.Name)
@@ -158,7 +158,7 @@ func (c *Controller) took() {
 func (c *Controller) deposed() {
 	l := &c.lead
 	l.led, l.nonce, l.pending, l.held = false, nil, nil, false
-	c.feed.lead(false)
+	c.feed.Lead(false)
 	c.mail.lead(false)
 	c.log.Warn("deposed", "seq", c.state.Seq(), "by", c.state.Term().Controller)
 }

@@ -98,7 +98,7 @@ func (c *Controller) fold(b bus.Batch) {
 		}
 	}
 	c.heed()
-	c.snaps.maybe(c.state, c.feed.waiting)
+	c.snaps.maybe(c.state, c.feed.Waiting)
 }
 
 // shown is the state as readers see it. next is closed when there is a newer one.

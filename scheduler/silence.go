@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"stint/events"
 	"stint/events/bus"
 	"stint/projections"
+	"stint/scheduler/cycle"
 )
 
 // beats is when each node was heard last: its beat, or anything it wrote into the log. It is the one thing a leader
@@ -81,39 +80,16 @@ func (b *beats) forgive() {
 	b.mu.Unlock()
 }
 
-// observe returns the nodes that are up in the state and were not heard for the timeout, and those that are lost in the
-// state, or set down where that does not last, and were heard since; nil if there are none. Names ascend.
+// observe is what cycle.Silence finds; nil: nothing.
 func (b *beats) observe(c *projections.Cluster, timeout time.Duration) *events.Observed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock()
-	silent, returned := map[string]bool{}, map[string]bool{}
+	heard := func(node string) (cycle.Heard, bool) {
+		last, ever := b.last[node]
+		return cycle.Heard{AgoUs: now.Sub(last).Microseconds(), AtUs: last.UnixMicro()}, ever
+	}
 	clear(b.lost)
-	for _, n := range c.Nodes() {
-		last, ever := b.last[n.Name]
-		switch {
-		case n.Rises(c.Config()) && ever && last.UnixMicro() > n.ReasonUs:
-			returned[n.Name] = true
-		case n.Up:
-			if n.Rises(c.Config()) {
-				b.lost[n.Name] = true // until it is heard
-			}
-			if last.Before(b.forgiven) {
-				last = b.forgiven
-			}
-			if now.Sub(last) > timeout {
-				silent[n.Name] = true
-			}
-		case n.Boot != "":
-			// Lost once, whatever an administrator has said of it since.
-			b.lost[n.Name] = true
-			if ever && now.Sub(last) < timeout/2 && last.After(b.forgiven) {
-				returned[n.Name] = true
-			}
-		}
-	}
-	if len(silent)+len(returned) == 0 {
-		return nil
-	}
-	return &events.Observed{SilentNodes: slices.Sorted(maps.Keys(silent)), ReturnedNodes: slices.Sorted(maps.Keys(returned))}
+	silent, returned := cycle.Silence(c, heard, now.Sub(b.forgiven).Microseconds(), timeout.Microseconds(), func(node string) { b.lost[node] = true })
+	return cycle.Observe(silent, returned)
 }

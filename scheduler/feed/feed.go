@@ -1,4 +1,5 @@
-package scheduler
+// Package feed carries job states from the fold to the stream JOBS, each exactly once.
+package feed
 
 import (
 	"context"
@@ -13,10 +14,10 @@ import (
 	"stint/projections"
 )
 
-// feed carries job states from the fold to the stream JOBS, each exactly once: the stream's last message says how far it
-// is, and the next are appended on the condition that it still is the last. Every controller derives; only the leader
-// appends, and the others forget what they see to be there.
-type feed struct {
+// Feed is one controller's part in that: the stream's last message says how far it is, and the next are appended on the
+// condition that it still is the last. Every controller derives; only the leader appends, and the others forget what they
+// see to be there. Add takes what was derived, Run, or Part call by call, moves it.
+type Feed struct {
 	jobs bus.Feed
 	log  *slog.Logger
 
@@ -28,7 +29,7 @@ type feed struct {
 	fresh bool      // last is what the stream said since this controller leads
 	gone  []erasure // blobs to erase
 
-	told func([]projections.JobEvent) // hears what this controller has put into the stream; may be nil
+	Told func([]projections.JobEvent) // hears what this controller has put into the stream; may be nil
 	wake chan struct{}
 }
 
@@ -48,16 +49,17 @@ func (p place) before(e *projections.JobEvent) bool {
 }
 
 const (
-	feedPart = 2000   // entries appended at once
-	feedMost = 50_000 // entries a follower keeps before it looks how far the stream is
+	partMost = 2000   // entries appended at once
+	keepMost = 50_000 // entries a follower keeps before it looks how far the stream is
 )
 
-func newFeed(jobs bus.Feed, log *slog.Logger) *feed {
-	return &feed{jobs: jobs, log: log, wake: make(chan struct{}, 1)}
+// New is a feed that knows nothing yet, see Begin.
+func New(jobs bus.Feed, log *slog.Logger) *Feed {
+	return &Feed{jobs: jobs, log: log, wake: make(chan struct{}, 1)}
 }
 
-// begin reads how far the stream is. waiting are entries a snapshot had not seen in the stream.
-func (f *feed) begin(ctx context.Context, waiting []projections.JobEvent) error {
+// Begin reads how far the stream is. waiting are entries a snapshot had not seen in the stream.
+func (f *Feed) Begin(ctx context.Context, waiting []projections.JobEvent) error {
 	for {
 		err := f.look(ctx)
 		if err == nil {
@@ -68,12 +70,12 @@ func (f *feed) begin(ctx context.Context, waiting []projections.JobEvent) error 
 		}
 		sleep(ctx, 200*time.Millisecond)
 	}
-	f.add(waiting)
+	f.Add(waiting)
 	return nil
 }
 
 // look reads the stream's last message and drops what it shows to be there.
-func (f *feed) look(ctx context.Context) error {
+func (f *Feed) look(ctx context.Context) error {
 	attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	m, err := f.jobs.Last(attempt)
@@ -94,7 +96,7 @@ func (f *feed) look(ctx context.Context) error {
 }
 
 // drop forgets entries that are in the stream. With the lock held.
-func (f *feed) drop() {
+func (f *Feed) drop() {
 	n := 0
 	for n < len(f.queue) && !f.done.before(&f.queue[n]) {
 		n++
@@ -105,8 +107,8 @@ func (f *feed) drop() {
 	}
 }
 
-// add takes what was derived.
-func (f *feed) add(entries []projections.JobEvent) {
+// Add takes what was derived.
+func (f *Feed) Add(entries []projections.JobEvent) {
 	if len(entries) == 0 {
 		return
 	}
@@ -116,74 +118,74 @@ func (f *feed) add(entries []projections.JobEvent) {
 			f.queue = append(f.queue, entries[i])
 		}
 	}
-	wake := f.leads || len(f.queue) > feedMost
+	wake := f.leads || len(f.queue) > keepMost
 	f.mu.Unlock()
 	if wake {
 		f.nudge()
 	}
 }
 
-// erase has a blob erased, in its own time.
-func (f *feed) erase(blobs bus.Blobs, subject string) {
+// Erase has a blob erased, in its own time.
+func (f *Feed) Erase(blobs bus.Blobs, subject string) {
 	f.mu.Lock()
 	f.gone = append(f.gone, erasure{blobs, subject})
 	f.mu.Unlock()
 	f.nudge()
 }
 
-func (f *feed) nudge() {
+func (f *Feed) nudge() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
 }
 
-// lead says whether this controller appends.
-func (f *feed) lead(leads bool) {
+// Lead says whether this controller appends.
+func (f *Feed) Lead(leads bool) {
 	f.mu.Lock()
 	f.leads, f.fresh = leads, false
 	f.mu.Unlock()
 	f.nudge()
 }
 
-// waiting returns what was derived and is not known to be in the stream.
-func (f *feed) waiting() []projections.JobEvent {
+// Waiting returns what was derived and is not known to be in the stream.
+func (f *Feed) Waiting() []projections.JobEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]projections.JobEvent(nil), f.queue...)
 }
 
-// backlog is how many entries wait.
-func (f *feed) backlog() int {
+// Backlog is how many entries wait.
+func (f *Feed) Backlog() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.queue)
 }
 
-func (f *feed) run(ctx context.Context) {
+func (f *Feed) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.wake:
 		case <-time.After(10 * time.Second):
-			if f.backlog() > 0 {
+			if f.Backlog() > 0 {
 				f.look(ctx)
 			}
 		}
-		for ctx.Err() == nil && f.part(ctx) {
+		for ctx.Err() == nil && f.Part(ctx) {
 		}
 	}
 }
 
-// part moves some entries and erases some blobs, and reports whether there may be more to do at once.
-func (f *feed) part(ctx context.Context) bool {
+// Part moves some entries and erases some blobs, and reports whether there may be more to do at once.
+func (f *Feed) Part(ctx context.Context) bool {
 	f.mu.Lock()
 	gone := f.gone
 	f.gone = nil
-	n := min(len(f.queue), feedPart)
+	n := min(len(f.queue), partMost)
 	part := f.queue[:n:n]
-	after, leads, fresh, long := f.last, f.leads, f.fresh, len(f.queue) > feedMost
+	after, leads, fresh, long := f.last, f.leads, f.fresh, len(f.queue) > keepMost
 	f.mu.Unlock()
 
 	for _, e := range gone {
@@ -235,8 +237,8 @@ func (f *feed) part(ctx context.Context) bool {
 		}
 		return true
 	}
-	if f.told != nil {
-		f.told(part)
+	if f.Told != nil {
+		f.Told(part)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -244,4 +246,13 @@ func (f *feed) part(ctx context.Context) bool {
 	f.done = place{part[n-1].Seq, part[n-1].Index}
 	f.drop()
 	return len(f.queue) > 0
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }
