@@ -74,10 +74,14 @@ func parallel(expr string, n int) ([]string, error) {
 	return all, nil
 }
 
+// newLayout is that of a configuration. names are those of its nodes, and behind them of those that it dropped, "" where one of these
+// has gone since.
 func newLayout(config *events.Config, names []string, configured int) (*layout, error) {
 	l := &layout{configured: configured, index: make(map[string]uint32, len(names)), byName: map[string]*partition{}}
 	for i, name := range names {
-		l.index[name] = uint32(i)
+		if name != "" {
+			l.index[name] = uint32(i)
+		}
 	}
 	for _, def := range config.GetPartitions() {
 		if _, twice := l.byName[def.GetName()]; twice {
@@ -107,6 +111,18 @@ func newLayout(config *events.Config, names []string, configured int) (*layout, 
 		}
 	}
 	return l, nil
+}
+
+// names are those of all nodes by index; "" where a removed one has gone and left its place empty.
+func (l *layout) names() []string {
+	var names []string
+	for name, i := range l.index {
+		if more := int(i) + 1 - len(names); more > 0 {
+			names = append(names, make([]string, more)...)
+		}
+		names[i] = name
+	}
+	return names
 }
 
 // membership is, by node index, the names of the partitions it is in, in their order of configuration.

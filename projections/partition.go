@@ -48,11 +48,7 @@ func (c *Cluster) partitionChanged(f *events.PartitionChanged) string {
 	}
 	config := shallow(c.config)
 	config.Partitions = list
-	names := make([]string, len(c.layout.index))
-	for name, i := range c.layout.index {
-		names[i] = name
-	}
-	next, err := newLayout(config, names, c.layout.configured)
+	next, err := newLayout(config, c.layout.names(), c.layout.configured)
 	if err != nil {
 		return voidConfig
 	}

@@ -133,7 +133,6 @@ func (c *Cluster) loadNodes(nodes []*Node) error {
 	if err != nil {
 		return err
 	}
-	delete(l.index, "")
 	c.layout = l
 	return nil
 }
