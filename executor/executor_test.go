@@ -335,6 +335,30 @@ func TestVoidRunIsEnded(t *testing.T) {
 	})
 }
 
+// What the log has given up may still live on a node that was cut off, and have what the log has given to another job since: that
+// one begins when it is gone.
+func TestAJobWaitsForWhatTheLogHasGivenUp(t *testing.T) {
+	c := newCluster(t, "n1")
+	ctx := context.Background()
+	s, err := supervisor.Dial(ctx, supervisor.SocketPath(c.nodes["n1"].state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pid := filepath.Join(c.dir, "pid")
+	l := &supervisor.Launch{Key: &supervisor.Key{Job: 77, Run: 1, Step: supervisor.StepBatch}, Node: "n1", Script: fmt.Appendf(nil, "#!/bin/sh\ntrap '' TERM\necho $$ > %s.new; mv %s.new %s\nwhile :; do sleep 0.1; done\n", pid, pid, pid),
+		Env: [][]byte{[]byte("PATH=/bin:/usr/bin")}, Cwd: []byte(c.dir), Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())}
+	a, err := s.Launch(ctx, l)
+	if err != nil || a.Failure != supervisor.Failure_NO_FAILURE {
+		t.Fatal(a, err)
+	}
+	c.await("it runs", func() bool { _, err := os.Stat(pid); return err == nil })
+	j := c.ended(c.submit(fmt.Sprintf("kill -0 $(cat %s) 2>/dev/null && exit 7; exit 0", pid)))
+	if j.State != events.JobState_COMPLETED {
+		t.Errorf("it began while the other lived: %s %d", j.State.Word(), j.ExitCode)
+	}
+}
+
 // A node that is cut off ends what may run elsewhere before it is taken for lost, if the site says so, and nothing else.
 func TestSelfFence(t *testing.T) {
 	c := newCluster(t, "n1")

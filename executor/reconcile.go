@@ -42,16 +42,19 @@ func (e *executor) reconcile(ctx context.Context, seq uint64, a *projections.Ans
 			continue // this node's part of the run is over: the same as not being named
 		}
 		listed[[2]uint32{job.GetId(), job.GetRun()}] = true
-		if up {
-			acts = append(acts, e.follow(seq, r, rn)...)
-			acts = append(acts, e.limitSteps(job)...)
-			e.sayAgain(job)
-		}
 	}
 	if up {
+		// First what should not be here: what should be has its room.
 		for _, st := range e.steps {
 			if !listed[[2]uint32{st.key.job, st.key.run}] {
 				acts = append(acts, e.unlisted(seq, st)...)
+			}
+		}
+		for _, r := range a.GetRuns() {
+			if job := r.GetJob(); listed[[2]uint32{job.GetId(), job.GetRun()}] {
+				acts = append(acts, e.follow(seq, r, job.RunNode(e.conf.Node))...)
+				acts = append(acts, e.limitSteps(job)...)
+				e.sayAgain(job)
 			}
 		}
 	}
@@ -161,11 +164,25 @@ func (e *executor) follow(seq uint64, r *projections.NodeRun, rn *projections.Ru
 		return nil
 	case job.GetState() != events.JobState_RUNNING:
 		return nil // suspended before it began
+	case e.occupied():
+		return nil // for the log the room is free, and it is not: the node was taken for lost, and what ran there is being ended
 	}
 	st.launching = true
 	st.limitMs, st.limitSet = e.limitMs(job, e.config), true
 	w := wanted{job, r.GetArray(), r.GetParts(), e.config, e.hardware, e.hardFor}
 	return []func(context.Context){func(context.Context) { e.launch(st, w) }}
+}
+
+// occupied says whether something lives here that the log has given up, as on a node that was cut off. It may have the CPUs, the GPUs
+// and the memory that the log has given to another job since; when it is over, its supervisor says so, and that is looked at
+// again. The caller holds e.mu.
+func (e *executor) occupied() bool {
+	for _, st := range e.steps {
+		if st.void && st.started != nil && st.exited == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // limitSteps holds a run's numbered steps to the time limits that the state has of them. The caller holds e.mu.
