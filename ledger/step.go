@@ -27,15 +27,16 @@ func stepStarted(s *rows.StepRow, a *events.Allocation, node string, f *events.S
 	}
 }
 
-// stepExited adds to a step what one node says about its end. The step is over when all nodes that spoke of it are.
-func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.StepExited) {
+// stepExited adds to a step what one node says about its end. The step is over when all nodes that spoke of it are. It returns
+// false if the node has told that before: an executor that is new does not know what the one before it has told.
+func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.StepExited) bool {
 	if elsewhere(s, a, node) {
 		measure(s, node, 0, f.Usage)
-		return
+		return true
 	}
 	n := stepNode(s, a, node, f.Part)
 	if n.EndUs != 0 {
-		return // told twice
+		return false
 	}
 	if f.StartedUs != 0 {
 		if n.StartUs == 0 {
@@ -52,12 +53,13 @@ func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.St
 	end := int64(0)
 	for _, n := range s.ByNode {
 		if n.EndUs == 0 {
-			return
+			return true
 		}
 		end = max(end, n.EndUs)
 	}
 	s.EndUs = end
 	s.State = stepState(s)
+	return true
 }
 
 func begin(s *rows.StepRow, at int64) {

@@ -316,9 +316,9 @@ func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, s
 		if err != nil {
 			return err
 		}
-		stepExited(s, j.Allocation, node, f.Exited)
+		first := stepExited(s, j.Allocation, node, f.Exited)
 		s.ChangedSeq = seq
-		if u := f.Exited.Usage; u != nil {
+		if u := f.Exited.Usage; u != nil && first {
 			r.row.UserUs += u.UserUs
 			r.row.SystemUs += u.SystemUs
 		}
