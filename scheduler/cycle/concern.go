@@ -1,8 +1,6 @@
 package cycle
 
 import (
-	"slices"
-
 	"stint/events"
 	"stint/projections"
 )
@@ -10,8 +8,13 @@ import (
 // Concerned are the nodes that should look again at what should run on them, by what one message changed. Names are in the order of the
 // changes, each once.
 func Concerned(changes []projections.Change) (nodes []string) {
+	var seen map[string]bool
 	add := func(name string) {
-		if !slices.Contains(nodes, name) {
+		if seen == nil {
+			seen = map[string]bool{}
+		}
+		if !seen[name] {
+			seen[name] = true
 			nodes = append(nodes, name)
 		}
 	}

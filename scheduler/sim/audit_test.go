@@ -23,6 +23,23 @@ type auditor struct {
 	trouble map[string]bool // nodes that were cut off, killed or crashed
 	voids   int
 	placed  int
+
+	truth   map[runKeyOn]*simRun   // steps that have ended by themselves, as they were then
+	told    map[runKeyOn]bool      // ends that the log has taken in
+	used    map[uint32]uint64      // CPU time that nodes told, by job
+	wishes  map[string]uint32      // first id, by the nonce of each intent in the log
+	ids     map[uint32]string      // who took an id
+	promise map[string]bool        // nonces of intents whose authors were told that they are kept
+	answers map[string]uint32      // first id that an author was told
+	hashes  map[uint64][32]byte    // of the state at some sequences
+	feed    []projections.JobEvent // what is due in JOBS
+	ledger  *ledgerd
+}
+
+// runKeyOn is a step of a run on a node.
+type runKeyOn struct {
+	node string
+	runKey
 }
 
 type seenJob struct {
@@ -44,19 +61,32 @@ type seenArray struct {
 
 func newAuditor(w *World) *auditor {
 	a := &auditor{w: w, live: map[string][]*simRun{}, started: map[string]bool{}, excused: map[[2]uint32]bool{}, jobs: map[uint32]*seenJob{}, first: map[uint32]int64{},
+		truth: map[runKeyOn]*simRun{}, told: map[runKeyOn]bool{}, used: map[uint32]uint64{}, wishes: map[string]uint32{}, ids: map[uint32]string{},
+		promise: map[string]bool{}, answers: map[string]uint32{}, hashes: map[uint64][32]byte{},
 		natural: map[[2]uint32]*simRun{}, arrays: map[uint32]*seenArray{}, trouble: map[string]bool{}}
 	w.watch = a
 	return a
 }
 
 func (a *auditor) began(x *executor, r *simRun) {
-	key := fmt.Sprintf("%s %d %d", x.name, r.job, r.run)
-	if a.started[key] {
+	if r.presence {
+		return // there are no processes
+	}
+	key := fmt.Sprintf("%s %d %d %d", x.name, r.job, r.run, r.step)
+	if a.started[key] && !r.presence {
 		a.w.fail("run %d of job %d started twice on %s", r.run, r.job, x.name)
 	}
 	a.started[key] = true
 	memory := r.share.MemoryMib
+	counted := map[[2]uint32]bool{}
 	for _, o := range a.live[x.name] {
+		if o.job == r.job && o.run == r.run {
+			continue
+		}
+		if counted[[2]uint32{o.job, o.run}] {
+			continue
+		}
+		counted[[2]uint32{o.job, o.run}] = true
 		j := a.w.Fold.Job(o.job) // one that was suspended has lent its CPUs
 		if both := events.Words(o.share.Cpus).And(r.share.Cpus); !both.Empty() && j.GetSuspendedUs() == 0 && j.GetSuspendedTotalUs() == 0 {
 			a.w.fail("CPUs %s of %s run jobs %d and %d at once", both, x.name, o.job, r.job)
@@ -90,29 +120,137 @@ func (a *auditor) ended(x *executor, r *simRun) {
 			a.live[x.name] = append(runs[:i:i], runs[i+1:]...)
 		}
 	}
-	if r.first && !r.told && r.cause != events.EndCause_RUN_VOID && !x.off {
-		a.natural[[2]uint32{r.job, r.run}] = r
+	if !r.presence && !r.told && r.cause != events.EndCause_RUN_VOID && !x.off {
+		was := *r
+		a.truth[runKeyOn{x.name, r.key()}] = &was
+		if r.first {
+			a.natural[[2]uint32{r.job, r.run}] = &was
+		}
+	}
+	if !r.main() {
+		return
 	}
 	j := a.w.Fold.Job(r.job)
 	if j == nil || a.trouble[x.name] || j.Run != r.run || j.SuspendedTotalUs > 0 || j.SuspendedUs > 0 {
 		return
 	}
 	cfg := a.w.Fold.Config()
-	most := int64(j.LimitS+cfg.GetKillWaitS()+cfg.GetOverTimeLimitS())*Second + Minute + 4*a.w.opts.MaxDelay
+	most := int64(j.LimitS+cfg.GetKillWaitS()+cfg.GetOverTimeLimitS())*Second + 10*Minute
 	if j.LimitS != events.Unlimited && a.w.now-r.began > most {
 		a.w.fail("job %d ran %d s on %s, its limit is %d s", r.job, (a.w.now-r.began)/Second, x.name, j.LimitS)
 	}
 }
 
+// restored: a controller that started from a snapshot, or from nothing, has folded the rest.
+func (a *auditor) restored(c *controller) { a.follows(c) }
+
+// follows: every follower has the same state at the same sequence.
+func (a *auditor) follows(c *controller) {
+	if want, known := a.hashes[c.fold.Seq()]; known && c.fold.Hash() != want {
+		a.w.fail("%s has another state than the log at %d", c.name, c.fold.Seq())
+	}
+}
+
+// kept: the author of an intent has the word that it is kept.
+func (a *auditor) kept(i *events.Intent) { a.promise[string(i.Nonce)] = true }
+
+// answered: the author of an intent was told what became of it.
+func (a *auditor) answered(i *events.Intent, v *projections.IntentVerdict) {
+	if i.Ids == 0 {
+		return
+	}
+	nonce := string(i.Nonce)
+	if before, told := a.answers[nonce]; told && before != v.FirstId || v.FirstId != a.wishes[nonce] {
+		a.w.fail("a submission took the id %d, and its author was told %d and %d", a.wishes[nonce], before, v.FirstId)
+	}
+	a.answers[nonce] = v.FirstId
+}
+
+// intents: each takes ids of its own, once, however often it comes.
+func (a *auditor) intents(e *events.Event, void map[int]bool) {
+	for k, i := range e.Intents.GetIntents() {
+		nonce := string(i.Nonce)
+		_, again := a.wishes[nonce]
+		switch {
+		case void[k]:
+			continue
+		case again:
+			a.w.fail("an intent counts twice")
+		}
+		first := uint32(0)
+		if i.Ids > 0 {
+			v, at := uint32(0), a.w.Fold
+			for _, item := range at.Inbox() {
+				if item.Seq == e.Seq && item.Index == uint32(k) {
+					v = item.FirstId
+				}
+			}
+			first = v
+			for id := first; id < first+i.Ids; id++ {
+				if a.ids[id] != "" || a.jobs[id] != nil {
+					a.w.fail("the id %d is given twice", id)
+				}
+				a.ids[id] = nonce
+			}
+		}
+		a.wishes[nonce] = first
+	}
+}
+
+// told by a node: each end counts once, and says what the processes did.
+func (a *auditor) tells(e *events.Event, void map[int]bool) {
+	for i, f := range e.Node.GetFacts() {
+		x := f.GetExited()
+		if x == nil || void[i] {
+			continue
+		}
+		k := runKeyOn{e.Name, runKey{x.Job, x.Run, x.Step}}
+		if a.told[k] && !events.IsMainStep(x.Step) {
+			continue // an executor that is new does not know what the one before it has told
+		}
+		if a.told[k] {
+			a.w.fail("the end of step %d of run %d of job %d on %s counts twice", x.Step, x.Run, x.Job, e.Name)
+		}
+		a.told[k] = true
+		a.used[x.Job] += x.Usage.GetUserUs()
+		r := a.truth[k]
+		if x.Cause != events.EndCause_EXITED && x.Cause != events.EndCause_OOM_KILLED || !events.IsMainStep(x.Step) || a.w.Fold.Job(x.Job).GetAllocation().FirstNode() != e.Name || a.w.Fold.Job(x.Job).Scriptless() {
+			continue
+		}
+		if r == nil || r.code != x.ExitCode || r.cause != x.Cause {
+			a.w.fail("%s says that run %d of job %d ended with %d (%s), which is not what happened there", e.Name, x.Run, x.Job, x.ExitCode, x.Cause)
+		}
+	}
+}
+
 func (a *auditor) folded(m *Message, e *events.Event, v projections.Verdict, changes []projections.Change) {
 	a.voids += len(v.Void)
+	void := map[int]bool{}
+	for _, one := range v.Void {
+		void[one.Index] = true
+	}
+	a.telling(m, e, void)
+	if !void[-1] {
+		a.intents(e, void)
+		a.tells(e, void)
+	}
+	a.feed = append(a.feed, projections.JobEvents(a.w.Fold.Config().GetCluster(), changes)...)
+	if m.Seq%16 == 0 {
+		a.hashes[m.Seq] = a.w.Fold.Hash()
+	}
 	if c := e.Sched.GetCycle(); c != nil && string(c.Term) == string(a.w.Fold.Term().Nonce) {
+		alone := true // nothing came between what it knew and what it decided
+		for seq := c.Basis + 1; seq < m.Seq; seq++ {
+			alone = alone && a.w.log[seq-1].Subject == events.SubjectSched
+		}
 		for _, void := range v.Void {
 			what := "the message"
 			if void.Index >= 0 {
 				what = cycle.Describe(c.Facts[void.Index], Epoch)
 			}
-			a.w.fail("the leader decided what is void: %s: %s %s", what, void.Why, void.More)
+			if alone {
+				a.w.fail("the leader decided what is void: %s: %s %s", what, void.Why, void.More)
+			}
 		}
 		for _, f := range c.Facts {
 			if l := f.GetNodeLost(); l != nil {
@@ -136,7 +274,11 @@ func (a *auditor) folded(m *Message, e *events.Event, v projections.Verdict, cha
 			a.together(c.After)
 		}
 	}
-	a.licences()
+	for _, c := range changes {
+		if j := c.After; j != nil && c.Fact.GetPlaced() != nil && j.Live() && j.Spec.GetLicenses() != "" {
+			a.licences(j.LicensesAlloc + "," + j.Spec.GetLicenses())
+		}
+	}
 }
 
 // together: all components of a heterogeneous job begin at once, on nodes apart.
@@ -160,8 +302,8 @@ func (a *auditor) together(j *projections.Job) {
 	}
 }
 
-// licences: of no licence more are held than there are.
-func (a *auditor) licences() {
+// licences: of no licence that a job has just taken more are held than there are.
+func (a *auditor) licences(taken string) {
 	held := map[string]int{}
 	for _, s := range a.jobs {
 		j := s.job
@@ -182,7 +324,7 @@ func (a *auditor) licences() {
 		}
 	}
 	for _, l := range a.w.Fold.Config().GetLicenses() {
-		if held[l.Name] > int(l.Count) {
+		if strings.Contains(taken, l.Name) && held[l.Name] > int(l.Count) {
 			a.w.fail("%d of licence %s are held, and there are %d", held[l.Name], l.Name, l.Count)
 		}
 	}
@@ -379,4 +521,49 @@ func (a *auditor) end(j *projections.Job, s *seenJob) {
 	if j.State != want || want == events.JobState_FAILED && j.ExitCode != r.program.code {
 		a.w.fail("job %d ended as %s %d:%d, its script as %d", j.Id, j.State.Word(), j.ExitCode, j.ExitSignal, r.program.code)
 	}
+}
+
+// close is what must be true at the end, when everything has come to its own.
+func (a *auditor) close() error {
+	w := a.w
+	if n := len(w.Fold.Inbox()); n > 0 {
+		return fmt.Errorf("%d intents have no verdict", n)
+	}
+	for nonce := range a.promise {
+		if _, known := a.wishes[nonce]; !known {
+			return fmt.Errorf("an intent whose author was told that it is kept is not in the log")
+		}
+	}
+	for nonce, id := range a.answers {
+		if id != 0 && a.ids[id] != nonce {
+			return fmt.Errorf("the id %d was told to an author whose it is not", id)
+		}
+	}
+	for _, c := range w.controllers {
+		if !c.alive || !c.tip || c.fold.Seq() != uint64(len(w.log)) || c.fold.Hash() != w.Fold.Hash() {
+			return fmt.Errorf("%s (alive %t) is at %d of %d with another state", c.name, c.alive, c.fold.Seq(), len(w.log))
+		}
+	}
+	for i, e := range a.feed {
+		switch {
+		case i >= len(w.jobs.list):
+			return fmt.Errorf("JOBS has %d messages of %d; %s is not there", len(w.jobs.list), len(a.feed), e.Subject)
+		case string(w.jobs.list[i].Data) != string(e.Data):
+			return fmt.Errorf("message %d of JOBS is %s, due is %s", i+1, w.jobs.list[i].Data, e.Data)
+		}
+	}
+	if len(w.jobs.list) > len(a.feed) {
+		return fmt.Errorf("JOBS has %d messages, %d were due", len(w.jobs.list), len(a.feed))
+	}
+	for node, runs := range a.live {
+		if len(runs) > 0 {
+			return fmt.Errorf("job %d lives on %s", runs[0].job, node)
+		}
+	}
+	for _, l := range w.Fold.Config().GetLicenses() {
+		if n := w.Fold.LicensesUsed(l.Name); n != 0 {
+			return fmt.Errorf("%d of licence %s are held at the end", n, l.Name)
+		}
+	}
+	return nil
 }

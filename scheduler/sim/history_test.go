@@ -4,10 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"stint/cli/slurm"
 	"stint/events"
 	"stint/projections"
 	"stint/scheduler/place"
@@ -17,32 +19,71 @@ import (
 var (
 	seeds = flag.Int("seeds", 50, "how many random histories")
 	seed  = flag.Uint64("seed", 0, "run this history only")
+	first = flag.Uint64("first", 1, "the first of the random histories")
+
+	stride  = flag.Uint64("stride", 200, "every so manieth point at which a daemon may die is tried")
+	crashAt = flag.Uint64("crash", 0, "in this history no fault happens but the death of one daemon, at this of the points that daemons pass")
 )
 
 // TestHistories lets random work meet random faults, one history a seed: users submit, cancel, hold, change; nodes are cut
 // off, crash, lose their executor; leaders die or go on though they were deposed; messages come twice. An auditor watches.
 // Then the faults stop, and everything has to come to its end.
 func TestHistories(t *testing.T) {
-	first, n := uint64(1), uint64(*seeds)
+	from, n := *first, uint64(*seeds)
 	if testing.Short() {
 		n = min(n, 15)
 	}
 	if *seed != 0 {
-		first, n = *seed, 1
+		from, n = *seed, 1
 	}
-	placed, voids := 0, 0
-	for s := first; s < first+n; s++ {
-		a, err := history(s)
+	placed, voids, failed := 0, 0, 0
+	points, deaths := map[string]int{}, map[string]int{}
+	for s := from; s < from+n && failed < 10; s++ {
+		a, err := historyOf(s, *crashAt, nil)
 		if err != nil {
-			t.Fatalf("seed %d (go test ./scheduler/sim -run Histories -seed %d): %v", s, s, err)
+			t.Errorf("seed %d (its story: go test ./scheduler/sim -run Story -seed %d): %v", s, s, err)
+			failed++
 		}
 		placed += a.placed
 		voids += a.voids
+		for name, n := range a.w.points {
+			points[name] += n
+			deaths[name] += a.w.deaths[name]
+		}
 	}
 	t.Logf("%d histories, %d placements, %d void facts and intents", n, placed, voids)
+	for _, name := range slices.Sorted(maps.Keys(points)) {
+		t.Logf("%9d × %s, %d of them the end", points[name], name, deaths[name])
+		if n >= 50 && *crashAt == 0 && deaths[name] == 0 {
+			t.Errorf("no daemon died where a %s", name)
+		}
+	}
 	if *seed == 0 && placed < int(n)*10 {
 		t.Fatalf("%d placements in %d histories: nothing is tested", placed, n)
 	}
+}
+
+// TestADeathAtEveryPoint lets one daemon die in a history without other faults, at one point that daemons pass after the other.
+// It tries each -stride'th point, all of them in soak.
+func TestADeathAtEveryPoint(t *testing.T) {
+	const seed = 3
+	calm, err := historyOf(seed, 1<<60, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stride := *stride
+	if testing.Short() {
+		stride *= 4
+	}
+	tried, failed := 0, 0
+	for at := 1 + *first%stride; at <= calm.w.point && failed < 10; at += stride {
+		if _, err := historyOf(seed, at, nil); err != nil {
+			failed++
+			t.Errorf("death at point %d (its story: go test ./scheduler/sim -run Story -seed %d -crash %d): %v", at, seed, at, err)
+		}
+		tried++
+	}
+	t.Logf("%d of %d points", tried, calm.w.point)
 }
 
 // randomConfig is a cluster of two to six nodes of one or two kinds, in one to three partitions.
@@ -50,8 +91,8 @@ func (w *World) randomConfig() *events.Config {
 	r := w.rng
 	c := &events.Config{
 		Cluster: "random", KillWaitS: uint32(r.IntN(40)), SelectCore: r.IntN(3) > 0, SelectMemory: r.IntN(4) > 0, DefMemPerCpuMib: uint64(r.IntN(2) * 200),
-		Backfill: r.IntN(5) > 0, JobRequeue: r.IntN(4) > 0, NodeTimeoutS: 30 + uint32(r.IntN(60)), ReturnToServiceN: 1, MinJobAgeS: 60 + uint32(r.IntN(600)),
-		OverTimeLimitS: uint32(r.IntN(2) * 30),
+		Backfill: r.IntN(5) > 0, JobRequeue: r.IntN(4) > 0, NodeTimeoutS: 25 + uint32(r.IntN(60)), ReturnToServiceN: 1, MinJobAgeS: 60 + uint32(r.IntN(600)),
+		OverTimeLimitS: uint32(r.IntN(2) * 30), Crontabs: true,
 	}
 	threads := uint32(1 + r.IntN(2))
 	def := &events.NodeDef{Names: fmt.Sprintf("n[1-%d]", 2+r.IntN(3)), Sockets: 1, ThreadsPerCore: threads, CoresPerSocket: uint32(2 + r.IntN(7)), MemoryMib: 4000, Weight: 1 + uint32(r.IntN(2))}
@@ -76,34 +117,59 @@ func (w *World) randomConfig() *events.Config {
 	return c
 }
 
-func history(seed uint64) (*auditor, error) {
-	w := New(Options{Seed: seed, Controllers: 3, MinDelay: Millisecond, MaxDelay: 2 * Second})
-	a := newAuditor(w)
-	h := &happenings{World: w, a: a}
-	w.Intent(author(0), events.Verb_CONFIGURE, w.randomConfig())
-	w.Advance(10 * Second)
-	rate := 20 + w.rng.IntN(400)
-	w.chaos = func() {
-		if w.rng.IntN(rate) == 0 {
-			h.fault()
-		}
+// history is one seed's: rough, or without chance deaths where it is told at which point one dies.
+func history(seed uint64) (*auditor, error) { return historyOf(seed, 0, nil) }
+
+func historyOf(seed, crashAt uint64, story func(string)) (*auditor, error) {
+	w := New(Options{Seed: seed, Controllers: 3, MinDelay: Millisecond, MaxDelay: 300 * Millisecond})
+	w.story = story
+	if seed%5 == 0 {
+		w.zone = &events.Zone{OffsetS: int32(w.rng.IntN(24)-12) * 3600, Shifts: []*events.ZoneShift{{AtUs: Epoch + 10*Minute, OffsetS: 7200}}}
 	}
-	for range 60 + w.rng.IntN(100) {
+	a := newAuditor(w)
+	h := &happenings{World: w, a: a, config: w.randomConfig()}
+	w.Intent(author(0), events.Verb_CONFIGURE, h.config)
+	w.Advance(10 * Second)
+	for _, x := range w.executors {
+		x.skew = []int64{0, 0, 0, -Hour, 5 * Minute, -3 * Second}[w.rng.IntN(6)]
+	}
+	w.Roughen(Roughness{Deaths: 300 + w.rng.IntN(3000), CrashAt: crashAt})
+	a.ledger = newLedgerd(w)
+	rate := 30 + w.rng.IntN(600)
+	n := 60 + w.rng.IntN(100)
+	if w.faulty = crashAt == 0; w.faulty {
+		w.chaos = func() {
+			if w.rng.IntN(rate) == 0 {
+				h.fault()
+			}
+		}
+	} else {
+		n = 30
+	}
+	for range n {
 		h.wish()
 		w.Advance(w.rng.Int64N(30 * Second))
 		if w.err != nil {
 			return a, w.err
 		}
 	}
-	w.chaos = nil
-	return a, h.settle()
+	w.chaos, w.faulty = nil, false
+	w.tell("the faults stop")
+	if err := h.settle(); err != nil {
+		return a, err
+	}
+	if err := a.close(); err != nil {
+		return a, err
+	}
+	return a, a.ledger.check(a)
 }
 
 // happenings makes things happen at random.
 type happenings struct {
 	*World
-	a   *auditor
-	ids []uint32
+	a      *auditor
+	ids    []uint32
+	config *events.Config // the first
 }
 
 func (h *happenings) someID() uint32 {
@@ -125,24 +191,27 @@ func (h *happenings) target() []*events.Target {
 func (h *happenings) wish() {
 	r := h.rng
 	who := author([]uint32{1000, 1000, 1000, 1001, 0}[r.IntN(5)])
-	switch k := r.IntN(40); {
+	switch k := r.IntN(52); {
 	case k < 24:
 		specs := []*events.JobSpec{h.spec()}
 		if r.IntN(6) == 0 {
 			specs = h.together(specs[0])
 		}
-		_, id := h.Intent(who, events.Verb_SUBMIT, &events.Submit{Components: specs})
-		for k := range specs {
-			h.ids = append(h.ids, id+uint32(k))
-		}
+		h.Wish(who, events.Verb_SUBMIT, &events.Submit{Components: specs}, func(v *projections.IntentVerdict) {
+			for k := range specs {
+				if v.FirstId != 0 {
+					h.ids = append(h.ids, v.FirstId+uint32(k))
+				}
+			}
+		})
 	case k < 28:
-		h.Intent(who, events.Verb_CANCEL, &events.Cancel{Targets: h.target(), Signal: []int32{0, 0, 0, 9, 10}[r.IntN(5)]})
+		h.ask(who, events.Verb_CANCEL, &events.Cancel{Targets: h.target(), Signal: []int32{0, 0, 0, 9, 10}[r.IntN(5)]})
 	case k < 30:
-		h.Intent(who, events.Verb_HOLD, &events.Select{Targets: h.target(), Admin: r.IntN(3) == 0})
+		h.ask(who, events.Verb_HOLD, &events.Select{Targets: h.target(), Admin: r.IntN(3) == 0})
 	case k < 32:
-		h.Intent(who, events.Verb_RELEASE, &events.Select{Targets: h.target()})
+		h.ask(who, events.Verb_RELEASE, &events.Select{Targets: h.target()})
 	case k < 34:
-		h.Intent(who, events.Verb_REQUEUE, &events.Requeue{Targets: h.target(), Hold: r.IntN(5) == 0})
+		h.ask(who, events.Verb_REQUEUE, &events.Requeue{Targets: h.target(), Hold: r.IntN(5) == 0})
 	case k < 36:
 		u := &events.UpdateJob{Targets: h.target()}
 		limit, throttle, name := uint32(60*(1+r.IntN(20))), uint32(r.IntN(4)), "renamed"
@@ -157,21 +226,101 @@ func (h *happenings) wish() {
 			u.SetDependencies = true
 			u.Dependencies = []*events.Dependency{{Kind: events.DependencyKind_AFTER_ANY, Job: h.someID()}}
 		}
-		h.Intent(who, events.Verb_UPDATE_JOB, u)
+		h.ask(who, events.Verb_UPDATE_JOB, u)
 	case k < 37:
-		h.Intent(author(0), events.Verb_SUSPEND, &events.Select{Targets: h.target()})
+		h.ask(author(0), events.Verb_SUSPEND, &events.Select{Targets: h.target()})
 	case k < 38:
-		h.Intent(author(0), events.Verb_RESUME, &events.Select{Targets: h.target()})
+		h.ask(author(0), events.Verb_RESUME, &events.Select{Targets: h.target()})
 	case k < 39:
 		h.order(events.NodeOrder(1 + r.IntN(4)))
+	case k < 41:
+		h.ask(author(0), events.Verb_CONFIGURE, h.otherConfig())
+	case k < 43:
+		h.crontab(who)
+	case k < 45:
+		h.ask(author(0), events.Verb_SET_TRIGGER, h.trigger())
+	case k < 46:
+		h.ask(author(0), events.Verb_CLEAR_TRIGGERS, &events.ClearTriggers{Id: uint32(r.IntN(6))})
+	case k < 47:
+		h.ask(who, events.Verb_COMPLETE, &events.Complete{Job: h.someID(), ExitCode: uint32(r.IntN(2))})
+	case k < 48:
+		h.ask(who, []events.Verb{events.Verb_TOP}[0], &events.Select{Targets: h.target()})
+	case k < 49:
+		h.ask(who, events.Verb_NOTIFY, &events.Notify{Targets: h.target(), Text: "hello"})
+	case k < 50:
+		p := &events.UpdatePartition{Act: events.PartitionAct_PARTITION_CHANGE, Name: "batch", Values: &events.PartitionDef{Name: "batch", State: events.PartitionState(r.IntN(4))}, Fields: []uint32{15}}
+		h.ask(author(0), events.Verb_UPDATE_PARTITION, p)
+		h.after(h.rng.Int64N(3*Minute), func() {
+			p := p.CloneVT()
+			p.Values.State = 0
+			h.ask(author(0), events.Verb_UPDATE_PARTITION, p)
+		})
+	case k < 51:
+		h.ask(author(0), events.Verb_ADMINISTER, h.policy())
 	default:
-		h.Intent(who, events.Verb_CANCEL, &events.Cancel{Filter: &events.Filter{Users: []string{who.User}, States: []events.JobState{events.JobState_PENDING}}})
+		h.ask(who, events.Verb_CANCEL, &events.Cancel{Filter: &events.Filter{Users: []string{who.User}, States: []events.JobState{events.JobState_PENDING}}})
 	}
 }
 
 func (h *happenings) order(o events.NodeOrder) {
 	reason := "chance"
-	h.Intent(author(0), events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: h.someNode(), Order: o, Reason: &reason})
+	h.ask(author(0), events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: h.someNode(), Order: o, Reason: &reason})
+}
+
+// ask has somebody wish for something, and nobody wait for it.
+func (h *happenings) ask(who *events.Author, verb events.Verb, body interface{ MarshalVT() ([]byte, error) }) {
+	h.Wish(who, verb, body, nil)
+}
+
+// otherConfig is a configuration that differs in what may change while jobs run: limits, partitions, licences, nodes that come and go.
+func (h *happenings) otherConfig() *events.Config {
+	c, next := h.config, h.randomConfig()
+	next.Nodes = nil
+	for i, n := range c.Nodes {
+		if i == 0 || h.rng.IntN(3) > 0 {
+			next.Nodes = append(next.Nodes, n)
+		}
+	}
+	return next
+}
+
+func (h *happenings) crontab(who *events.Author) {
+	m := &events.Crontab{Remove: h.rng.IntN(3) == 0}
+	for range h.rng.IntN(3) {
+		if m.Remove {
+			break
+		}
+		list, err := slurm.ReadCrontab([]string{"* * * * * a", "*/3 * * * * b", "1-59/2 * * * * c"}[h.rng.IntN(3)], slurm.SbatchInput{Dir: "/"})
+		if err != nil {
+			h.fail("a crontab: %v", err)
+			return
+		}
+		s := h.spec()
+		s.Array, s.Dependencies, s.BeginUs, s.DeadlineUs, s.Hold = nil, nil, 0, 0, false
+		s.Cron = list[0].Spec.Cron
+		s.Cron.FirstLine, s.Cron.LastLine = uint32(len(m.Entries)), uint32(len(m.Entries))
+		m.Entries, m.Text = append(m.Entries, s), m.Text+"line\n"
+	}
+	m.Remove = len(m.Entries) == 0
+	h.ask(who, events.Verb_CRONTAB, m)
+}
+
+func (h *happenings) trigger() *events.Trigger {
+	t := &events.Trigger{Nodes: "*", Program: "/bin/true", Permanent: h.rng.IntN(3) == 0, OffsetS: int32(h.rng.IntN(60))}
+	switch h.rng.IntN(3) {
+	case 0:
+		t.Kinds = []events.TriggerKind{[]events.TriggerKind{events.TriggerKind_TRIGGER_DOWN, events.TriggerKind_TRIGGER_UP, events.TriggerKind_TRIGGER_DRAINED}[h.rng.IntN(3)]}
+	case 1:
+		t.Of, t.Nodes, t.Job, t.Permanent = events.TriggerOf_TRIGGER_JOB, "", h.someID(), false
+		t.Kinds = []events.TriggerKind{[]events.TriggerKind{events.TriggerKind_TRIGGER_FINI, events.TriggerKind_TRIGGER_TIME}[h.rng.IntN(2)]}
+	default:
+		t.Of, t.Nodes, t.Kinds = events.TriggerOf_TRIGGER_CONTROLLER, "", []events.TriggerKind{events.TriggerKind_TRIGGER_CONTROLLER_RESUMED}
+	}
+	return t
+}
+
+func (h *happenings) policy() *events.Policy {
+	return &events.Policy{Acts: []*events.PolicyAct{{Deed: events.PolicyDeed(1 + h.rng.IntN(3)), Kind: events.PolicyKind(1 + h.rng.IntN(5)), Names: []string{[]string{"chem", "physics", "u1000"}[h.rng.IntN(3)]}}}}
 }
 
 func (h *happenings) someNode() string { return h.executors[h.rng.IntN(len(h.executors))].name }
@@ -180,6 +329,12 @@ func (h *happenings) spec() *events.JobSpec {
 	r := h.rng
 	s := &events.JobSpec{Name: []string{"a", "b", "c"}[r.IntN(3)], Script: &events.BlobRef{Subject: "blob"}, TimeLimitS: uint32(30 * (1 + r.IntN(20)))}
 	s.Args = append(s.Args, fmt.Appendf(nil, "run=%d", 1+r.IntN(200)))
+	if r.IntN(4) == 0 {
+		s.Args = append(s.Args, fmt.Appendf(nil, "steps=%d", 1+r.IntN(4)))
+	}
+	if r.IntN(12) == 0 {
+		s.Interactive, s.Script = true, nil
+	}
 	switch r.IntN(10) {
 	case 0:
 		s.Args = append(s.Args, []byte("exit=3"))
@@ -283,32 +438,66 @@ func (h *happenings) together(first *events.JobSpec) []*events.JobSpec {
 
 func (h *happenings) fault() {
 	node := h.someNode()
-	switch h.rng.IntN(12) {
-	case 10:
-		h.Snapshot()
-	case 11:
-		h.Halt()
+	switch h.rng.IntN(16) {
 	case 0, 1:
 		h.a.trouble[node] = true
+		h.tell("the executor of %s is killed", node)
 		h.Kill(node)
-		h.after(h.rng.Int64N(3*Minute), func() { h.Restart(node) })
 	case 2, 3:
 		h.a.trouble[node] = true
+		h.tell("%s is cut off", node)
 		h.Cut(node)
-		h.after(h.rng.Int64N(5*Minute), func() { h.Heal(node) })
+		h.after(h.rng.Int64N(5*Minute), func() { h.tell("%s is heard again", node); h.Heal(node) })
 	case 4:
 		h.a.trouble[node] = true
 		h.Crash(node)
 		h.after(h.rng.Int64N(3*Minute), func() { h.Restart(node) })
 	case 5:
+		h.tell("%s can start nothing", node)
 		h.Spoil(node)
 		h.after(h.rng.Int64N(5*Minute), func() { h.Mend(node) })
 	case 6:
+		h.tell("another controller takes over")
 		h.Depose()
 	case 7:
+		h.tell("the leader is killed")
 		h.Halt()
 	case 8, 9:
+		h.tell("an intent comes again")
 		h.Repeat()
+	case 10: // a leader stands still, and goes on later with what it had in mind
+		if c := h.leader(); c != nil {
+			c.pause = h.now + h.rng.Int64N(90*Second)
+			h.tell("%s stands still until %s", c.name, h.clock(c.pause))
+		}
+	case 11:
+		c := h.controllers[h.rng.IntN(len(h.controllers))]
+		c.slow = h.now + h.rng.Int64N(Minute)
+		h.tell("%s lags until %s", c.name, h.clock(c.slow))
+	case 12:
+		h.a.trouble[node] = true
+		h.tell("the supervisor of %s is killed", node)
+		h.byName[node].super.kill()
+	case 13:
+		x := h.byName[node]
+		h.a.trouble[node] = true
+		x.pause = h.now + h.rng.Int64N(2*Minute)
+		h.tell("the executor of %s stands still until %s", node, h.clock(x.pause))
+	case 14: // power is lost everywhere
+		h.tell("everything is killed")
+		for _, c := range h.controllers {
+			c.kill()
+		}
+		for _, x := range h.executors {
+			h.a.trouble[x.name] = true
+			x.kill()
+		}
+		for _, a := range h.agents {
+			a.kill()
+		}
+		h.a.ledger.kill()
+	case 15:
+		h.a.ledger.kill()
 	}
 }
 
@@ -359,6 +548,15 @@ func (h *happenings) tooLarge(leader *projections.Job) bool {
 	return given == nil
 }
 
+func (h *happenings) licencesHeld() bool {
+	for _, l := range h.Fold.Config().GetLicenses() {
+		if h.Fold.LicensesUsed(l.Name) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // settle lets the faults end and everything come to its end.
 func (h *happenings) settle() error {
 	for _, x := range h.executors {
@@ -366,11 +564,20 @@ func (h *happenings) settle() error {
 		h.Mend(x.name)
 		h.Restart(x.name)
 	}
-	h.Advance(5 * Minute)
-	if h.leader() == nil {
-		h.controllers[0].dead = false
-		h.controllers[0].takeOver()
+	for _, c := range h.controllers {
+		c.slow = 0
 	}
+	h.Advance(5 * Minute)
+	if h.err != nil {
+		return h.err
+	}
+	if h.leader() == nil {
+		return fmt.Errorf("nobody leads five minutes after the faults have stopped")
+	}
+	for _, uid := range []uint32{0, 1000, 1001} {
+		h.Intent(author(uid), events.Verb_CRONTAB, &events.Crontab{Remove: true})
+	}
+	h.Intent(author(0), events.Verb_CONFIGURE, h.config)
 	h.Intent(author(0), events.Verb_UPDATE_NODE, &events.UpdateNode{Nodes: "ALL", Order: events.NodeOrder_NODE_RESUME})
 	h.Advance(Minute)
 	for range 40 {
@@ -398,6 +605,9 @@ func (h *happenings) settle() error {
 		for _, o := range h.Outcomes() {
 			if o.Reason == events.Reason_BAD_CONSTRAINTS || o.Reason == events.Reason_PARTITION_TIME_LIMIT || o.Reason == events.Reason_PARTITION_NODE_LIMIT || o.Reason == events.Reason_PARTITION_CONFIG {
 				never = append(never, whole(h.Fold, o.Job))
+			}
+			if o.Reason == events.Reason_LICENSES && h.Fold.Counts().Running == 0 && !h.licencesHeld() {
+				never = append(never, whole(h.Fold, o.Job)) // of what there is not any more
 			}
 		}
 		if h.Fold.Counts().Running == 0 && len(never) == 0 && len(paused) == 0 {

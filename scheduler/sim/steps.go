@@ -66,14 +66,14 @@ func (s *Script) step(args []string) error {
 			return fmt.Errorf("job %d has no node %s", id, name)
 		}
 		if over {
-			x.unsaid = append(x.unsaid, &events.NodeFact{Kind: &events.NodeFact_Exited{Exited: &events.StepExited{Job: id, Run: j.Run, Step: step, AtUs: s.World.now}}})
+			x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Exited{Exited: &events.StepExited{Job: id, Run: j.Run, Step: step, AtUs: s.World.now}}}, nil)
 		} else {
 			one := part.CloneVT()
 			one.Cpus = share.GetCpus()
 			if len(one.Asked) > 0 {
 				one.Gres = share.GetGres()
 			}
-			x.unsaid = append(x.unsaid, &events.NodeFact{Kind: &events.NodeFact_Started{Started: &events.StepStarted{Job: id, Run: j.Run, Step: step, AtUs: s.World.now, Part: one}}})
+			x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Started{Started: &events.StepStarted{Job: id, Run: j.Run, Step: step, AtUs: s.World.now, Part: one}}}, nil)
 		}
 		x.say()
 	}

@@ -1,12 +1,14 @@
 // Package sim is a whole cluster in memory on virtual time: the real fold, the real admission and the real passes, around
 // a log and modelled executors.
 //
-// A World holds the log, controllers (each with its own fold, one of them leading), executors (each the author of its own
-// subject, with a boot id, a journal of runs and delays), and a clock that jumps from event to event. Everything is a
-// function of the seed: a seed and a commit are a bug report.
+// A World holds the log, controllers (each with its own fold and snapshots, one of them leading), executors (each the author of
+// its own subject) with the supervisors that are the parents of runs, and a clock that jumps from event to event. Everything is
+// a function of the seed: a seed and a commit are a bug report.
 //
-// Two things drive it: scripts (script.go: text in, text out, for reading) and histories (history.go: random work with
-// random faults, watched by an auditor that shares no code with the fold).
+// Two things drive it: scripts (script.go: text in, text out, for reading), where nothing takes longer than it must, and
+// histories (history_test.go: random work in a rough world, watched by an auditor that shares no code with the fold). In a
+// rough world (Options.Rough) all that goes over the bus takes its own time, gets lost or comes twice; agents, a ledger and the
+// feed of job states take part; and each daemon dies now and then at any of its points (process.go).
 package sim
 
 import (
@@ -45,13 +47,33 @@ type Options struct {
 	MaxDelay    int64
 }
 
+// Roughness is how a rough world treats its daemons.
+type Roughness struct {
+	Deaths  int    // one in so many points that daemons pass is their end
+	CrashAt uint64 // if not 0: the one point at which one dies, counted from the first; no other fault happens
+}
+
 // World is a cluster in memory.
 type World struct {
-	opts  Options
-	now   int64
-	rng   *rand.Rand
-	log   []Message
-	last  map[string]uint64 // last sequence by subject
+	opts Options
+	now  int64
+	rng  *rand.Rand
+	log  []Message
+	last map[string]uint64 // last sequence by subject
+
+	subjects map[string][]uint64  // all sequences by subject, in a rough world
+	ids      map[string]published // what the bus remembers of ids
+	rough    *Roughness           // nil: nothing is lost, late or twice, and nobody dies by chance
+	faulty   bool                 // faults happen now
+	point    uint64               // points that daemons have passed
+	points   map[string]int       // the same by name
+	deaths   map[string]int       // those that were the end of somebody
+	story    func(string)         // hears what happens besides the log; may be nil
+	jobs     *jobStream
+	agents   []*agent
+	hears    []func(seq uint64) // others who follow the log, in a rough world
+	lease    lease
+
 	queue agenda
 	order uint64
 
@@ -60,9 +82,7 @@ type World struct {
 	executors   []*executor
 	byName      map[string]*executor
 	nonce       uint64
-	lastIntent  []byte
 	zone        *events.Zone // the site's local time, which leaders see; nil: none of them looks
-	snapshot    []byte
 
 	// watch is told of what happens, in order; nil: nobody watches. chaos is called after each event; nil: no faults.
 	watch watcher
@@ -75,6 +95,10 @@ type watcher interface {
 	folded(m *Message, e *events.Event, v projections.Verdict, changes []projections.Change)
 	began(x *executor, r *simRun)
 	ended(x *executor, r *simRun)
+	restored(c *controller)
+	follows(c *controller)
+	kept(i *events.Intent)
+	answered(i *events.Intent, v *projections.IntentVerdict)
 }
 
 // New is a world without a configuration, and with a leader.
@@ -88,6 +112,30 @@ func New(o Options) *World {
 	}
 	w.controllers[0].takeOver()
 	return w
+}
+
+// Roughen makes a world rough from now on, with faults or, for now, without.
+func (w *World) Roughen(r Roughness) {
+	w.rough, w.faulty = &r, true
+	w.points, w.deaths = map[string]int{}, map[string]int{}
+	w.subjects, w.ids = map[string][]uint64{}, map[string]published{}
+	for _, m := range w.log {
+		w.subjects[m.Subject] = append(w.subjects[m.Subject], m.Seq)
+	}
+	w.jobs = &jobStream{w: w}
+	w.agents = []*agent{newAgent(w, "login"), newAgent(w, "other")}
+	for i, c := range w.controllers {
+		if i == 0 {
+			w.lease = lease{c, w.now + leaseTime}
+		}
+		c.roughen()
+	}
+}
+
+func (w *World) tell(format string, args ...any) {
+	if w.story != nil {
+		w.story(w.clock(w.now) + " " + fmt.Sprintf(format, args...))
+	}
 }
 
 // Now is the virtual time, microseconds since 1970.
@@ -125,32 +173,22 @@ func (w *World) store(subject string, data []byte) uint64 {
 	m := Message{Seq: uint64(len(w.log)) + 1, At: w.now, Subject: subject, Data: data}
 	w.log = append(w.log, m)
 	w.last[subject] = m.Seq
+	if w.rough != nil {
+		w.subjects[subject] = append(w.subjects[subject], m.Seq)
+	}
 	e := events.Decode(m.Seq, m.At, m.Subject, m.Data)
 	v := w.Fold.Apply(e)
 	if w.watch != nil {
 		w.watch.folded(&w.log[len(w.log)-1], &e, v, w.Fold.Changes())
 	}
 	w.sync()
-	w.nudgeCompleting()
 	for _, c := range w.controllers {
-		c.stir()
+		c.deliver(m.Seq)
+	}
+	for _, hear := range w.hears {
+		hear(m.Seq)
 	}
 	return m.Seq
-}
-
-// nudgeCompleting tells the other nodes of runs whose first node has reported: the leader does so when the fold shows it.
-func (w *World) nudgeCompleting() {
-	c := w.leader()
-	if c == nil {
-		return
-	}
-	for _, change := range w.Fold.Changes() {
-		if j := change.After; j != nil && j.Completing && change.NodeFact != nil {
-			for _, name := range j.Unreported() {
-				c.tell(name)
-			}
-		}
-	}
 }
 
 // sync sees to it that executors exist for what is configured.
@@ -180,14 +218,18 @@ func (w *World) Intent(author *events.Author, verb events.Verb, body interface{ 
 	if t, ok := body.(*events.Crontab); ok && verb == events.Verb_CRONTAB {
 		i.Ids, id = uint32(len(t.Entries)), w.Fold.NextID()
 	}
-	w.lastIntent = encode(&events.IntentBatch{Intents: []*events.Intent{i}})
-	return w.store(events.SubjectIntentHost("login"), w.lastIntent), id
+	return w.store(events.SubjectIntentHost("login"), encode(&events.IntentBatch{Intents: []*events.Intent{i}})), id
 }
 
-// Repeat stores the last intent once more, as an agent does that has seen no acknowledgement for long.
+// Repeat stores one of the latest intents once more, as an agent does that has seen no acknowledgement for long.
 func (w *World) Repeat() {
-	if w.lastIntent != nil {
-		w.store(events.SubjectIntentHost("login"), w.lastIntent)
+	for i, back := len(w.log)-1, w.rng.IntN(8); i >= 0; i-- {
+		if m := w.log[i]; events.Decode(m.Seq, m.At, m.Subject, m.Data).Intents != nil {
+			if back--; back < 0 {
+				w.store(m.Subject, m.Data)
+				return
+			}
+		}
 	}
 }
 
@@ -249,4 +291,11 @@ func (w *World) Advance(d int64) {
 		}
 	}
 	w.now = until
+}
+
+// Forget drops what the messages of the log say; nobody may start from nothing any more. What has grown with time is the list of them.
+func (w *World) Forget() {
+	for i := len(w.log) - 1; i >= 0 && w.log[i].Data != nil; i-- {
+		w.log[i].Data, w.log[i].Subject = nil, ""
+	}
 }
