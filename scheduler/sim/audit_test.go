@@ -87,8 +87,11 @@ func (a *auditor) began(x *executor, r *simRun) {
 			continue
 		}
 		counted[[2]uint32{o.job, o.run}] = true
-		j := a.w.Fold.Job(o.job) // one that was suspended has lent its CPUs
-		if both := events.Words(o.share.Cpus).And(r.share.Cpus); !both.Empty() && j.GetSuspendedUs() == 0 && j.GetSuspendedTotalUs() == 0 {
+		lent := false // one that was suspended has lent its CPUs
+		for _, j := range []*projections.Job{a.w.Fold.Job(o.job), a.w.Fold.Job(r.job)} {
+			lent = lent || j.GetSuspendedUs() != 0 || j.GetSuspendedTotalUs() != 0
+		}
+		if both := events.Words(o.share.Cpus).And(r.share.Cpus); !both.Empty() && !lent {
 			a.w.fail("CPUs %s of %s run jobs %d and %d at once", both, x.name, o.job, r.job)
 		}
 		for _, g := range o.share.Gres {

@@ -45,13 +45,22 @@ func (p *process) passes(point string) bool {
 		if w.point != w.rough.CrashAt {
 			return true
 		}
-	case !w.faulty || w.rng.IntN(w.rough.Deaths) != 0:
+	case !w.faulty || w.rng.IntN(w.rough.oneIn(w.points[name])) != 0:
 		return true
 	}
 	w.deaths[name]++
 	w.tell("%s dies after it has %s", p.kind, point)
 	p.kill()
 	return false
+}
+
+// oneIn is how rarely the point is the end of who passes it that was passed so often: points that are passed all the time no more often than
+// others.
+func (r *Roughness) oneIn(passed int) int {
+	if passed < 200 {
+		return max(r.Deaths/16, 1)
+	}
+	return r.Deaths
 }
 
 // kill ends it, as kill -9 does.

@@ -255,7 +255,7 @@ func (x *executor) ends(r *simRun) {
 
 // makeStep makes a numbered step of a script that runs, on all nodes of its run that can be reached. Its first node gives the number.
 func (x *executor) makeStep(batch *simRun, n uint32, on *events.Allocation) {
-	if batch.gone || batch.told || !x.alive || x.cut {
+	if batch.gone || batch.told || !x.alive || x.cut || x.w.Fold.Job(batch.job).GetSuspendedUs() != 0 { // who stands still makes none
 		return
 	}
 	for _, name := range on.NodeNames() {
