@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"time"
 
 	"stint/executor/gpu"
 )
@@ -78,17 +80,80 @@ func removeStaleDevices(root string) (removed []string, err error) {
 
 // simulatedHere are the numbers of all simulated GPUs of this machine, whatever cluster's, sorted: a job of a virtual node must
 // not open those of another one either.
-func simulatedHere() []string {
-	files, _ := filepath.Glob(devicesRoot + "*/*/gpu*")
+func simulatedHere() []string { return simulated.list(devicesRoot) }
+
+// simulated remembers what was found, since every launch on a virtual node asks.
+var simulated listing
+
+// listing is what was found of device files in folders, good for as long as these are not changed.
+type listing struct {
+	mu    sync.Mutex
+	seen  map[string]time.Time // the folders that were looked into: when each was changed last
+	found []string
+	read  int // how often the files were read
+}
+
+// settled is how long ago a folder must have been changed for its time to tell the next change from the last: the kernel's clock of
+// files goes in steps of up to ten milliseconds.
+const settled = 100 * time.Millisecond
+
+// list gives the numbers of the device files root*/*/gpu*, sorted. It looks at the times of the folders only, unless one has changed.
+func (l *listing) list(root string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unchanged() {
+		return l.found
+	}
+	l.read++
+	l.seen, l.found = map[string]time.Time{}, nil
+	look := func(dir string) bool {
+		st, err := os.Stat(dir)
+		if err == nil && st.IsDir() {
+			l.seen[dir] = st.ModTime()
+		}
+		return err == nil && st.IsDir()
+	}
+	now := time.Now()
+	look(filepath.Dir(root))
 	var out []gpu.GPU
-	for _, f := range files {
-		if d, ok, err := gpu.DeviceOf(f); err == nil && ok {
-			out = append(out, gpu.GPU{Devices: []gpu.Device{d}})
+	nodes, _ := filepath.Glob(root + "*") // only a bad pattern is an error
+	for _, node := range nodes {
+		if !look(node) {
+			continue
+		}
+		kinds, _ := filepath.Glob(node + "/*")
+		for _, kind := range kinds {
+			if !look(kind) {
+				continue
+			}
+			files, _ := filepath.Glob(kind + "/gpu*")
+			for _, f := range files {
+				if d, ok, err := gpu.DeviceOf(f); err == nil && ok {
+					out = append(out, gpu.GPU{Devices: []gpu.Device{d}})
+				}
+			}
 		}
 	}
-	list := numbers(out)
-	slices.Sort(list)
-	return slices.Compact(list)
+	l.found = numbers(out)
+	slices.Sort(l.found)
+	l.found = slices.Compact(l.found)
+	for _, at := range l.seen {
+		if now.Sub(at) < settled {
+			l.seen = nil // it may change once more and have the same time
+			break
+		}
+	}
+	return l.found
+}
+
+// unchanged says whether all folders are as they were when they were read.
+func (l *listing) unchanged() bool {
+	for dir, at := range l.seen {
+		if st, err := os.Stat(dir); err != nil || !st.ModTime().Equal(at) {
+			return false
+		}
+	}
+	return len(l.seen) > 0
 }
 
 // RemoveDevices takes the simulated GPUs of a virtual node away. No step may be running there.

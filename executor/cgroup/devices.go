@@ -19,8 +19,12 @@ type guard struct {
 	how guardKind
 
 	mu       sync.Mutex
-	programs map[string]*ebpf.Program // by the devices they deny
+	programs map[string]*ebpf.Program // by the devices they deny; at most programsKept
 }
+
+// programsKept bounds the filters that are held for the next group that denies the same. One that is attached stays in the kernel
+// without being held.
+const programsKept = 64
 
 type guardKind int
 
@@ -50,11 +54,9 @@ func (g *guard) open(t *Tree) {
 }
 
 // program gives the filter that denies these devices and allows all others. The kernel holds one copy however many
-// groups it is attached to.
+// groups it is attached to. The caller holds g.mu for as long as it uses it.
 func (g *guard) program(denied []Device) (*ebpf.Program, error) {
 	key := fmt.Sprint(denied)
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if p, ok := g.programs[key]; ok {
 		return p, nil
 	}
@@ -73,6 +75,13 @@ func (g *guard) program(denied []Device) (*ebpf.Program, error) {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "stint_devices", Type: ebpf.CGroupDevice, Instructions: insts, License: license})
 	if err != nil {
 		return nil, fmt.Errorf("loading the device filter: %w", err)
+	}
+	for k, old := range g.programs { // any of them: a node has far fewer sets of devices to deny than this, unless it is changed all the time
+		if len(g.programs) < programsKept {
+			break
+		}
+		old.Close()
+		delete(g.programs, k)
 	}
 	g.programs[key] = p
 	return p, nil
@@ -94,13 +103,17 @@ func (g *guard) set(group *Group, l Limits) error {
 	return nil
 }
 
-// attach puts the filter in place of the one that is there, if any.
+// attach puts the filter in place of the one that is there, if any. It keeps no descriptor of the group: one would hold what the
+// kernel has of it long after it is removed.
 func (g *guard) attach(group *Group, denied []Device) error {
-	p, err := g.program(denied)
+	fd, done, err := group.borrow()
 	if err != nil {
 		return err
 	}
-	fd, err := group.FD()
+	defer done()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p, err := g.program(denied)
 	if err != nil {
 		return err
 	}

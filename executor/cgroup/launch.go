@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FD is the version 2 directory of the group, for SysProcAttr.CgroupFD (clone3 with CLONE_INTO_CGROUP) and for attaching
-// programs. It belongs to the group: Close or Remove closes it. ErrNoGroups where the group has no such directory.
+// FD is the version 2 directory of the group, for SysProcAttr.CgroupFD (clone3 with CLONE_INTO_CGROUP). It belongs to the group: Close or Remove closes it. ErrNoGroups where the group has no such directory.
 func (g *Group) FD() (int, error) {
 	m, err := g.main()
 	if err != nil {
@@ -24,13 +23,41 @@ func (g *Group) FD() (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.fd < 0 {
-		fd, err := retry(func() (int, error) { return unix.Open(m.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+		fd, err := g.open(m)
 		if err != nil {
-			return -1, fmt.Errorf("opening control group %s: %w", g.Name(), err)
+			return -1, err
 		}
 		g.fd = fd
 	}
 	return g.fd, nil
+}
+
+func (g *Group) open(m groupDir) (int, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(m.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return -1, fmt.Errorf("opening control group %s: %w", g.Name(), err)
+	}
+	return fd, nil
+}
+
+// borrow is FD for a moment: done closes what was opened for it.
+func (g *Group) borrow() (fd int, done func(), err error) {
+	m, err := g.main()
+	if err != nil {
+		return -1, nil, err
+	}
+	if !m.v2 {
+		return -1, nil, ErrNoGroups
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fd >= 0 {
+		return g.fd, func() {}, nil
+	}
+	if fd, err = g.open(m); err != nil {
+		return -1, nil, err
+	}
+	return fd, func() { unix.Close(fd) }, nil
 }
 
 // Launch calls start, which must fork and exec one process with attr (syscall.ForkExec or exec.Cmd.Start) on the
