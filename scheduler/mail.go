@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,12 +99,14 @@ func (m *mailer) read() <-chan struct{} {
 // write queues the letters that states ask for.
 func (m *mailer) write(v *projections.View, list []projections.JobEvent) {
 	for i := range list {
+		subject := list[i].Subject
+		id, err := strconv.ParseUint(subject[strings.LastIndexByte(subject, '.')+1:], 10, 32)
+		j := v.Job(uint32(id))
+		if err != nil || j.GetSpec().GetMailTypes() == 0 {
+			continue // of most jobs: what a state says need not even be read
+		}
 		var body projections.JobEventBody
 		if json.Unmarshal(list[i].Data, &body) != nil {
-			continue
-		}
-		j := v.Job(body.Job)
-		if j.GetSpec().GetMailTypes() == 0 {
 			continue
 		}
 		if n := newsOf(v, j, &body); n != nil {

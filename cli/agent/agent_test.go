@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +161,60 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
+// A thousand jobs that have their scripts and environments in common are few messages in the log and one blob, and each is
+// told its own verdict.
+func TestManyAtOnce(t *testing.T) {
+	c := start(t, Limits{Burst: 150, Rate: 0.001}) // further jobs of a request take a tenth of what one by itself does
+	c.judge = func(in *events.Intent) (events.Code, string) {
+		s := new(events.Submit)
+		if s.UnmarshalVT(in.Body); strings.HasSuffix(s.Components[0].Name, "7") {
+			return events.Code_INVALID_PARTITION, s.Components[0].Name
+		}
+		return events.Code_OK, ""
+	}
+	const n = 1000
+	req := &wire.Submit{Texts: [][]byte{[]byte("#!/bin/sh\n"), []byte("A=1\x00"), []byte("A=2\x00")}}
+	for i := range n {
+		req.Jobs = append(req.Jobs, &wire.Job{Components: []*wire.Component{{Spec: &events.JobSpec{Name: fmt.Sprint("j", i)}, ScriptText: 1, EnvironmentText: uint32(2 + i%2)}}})
+	}
+	v, err := c.dial().Submit(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	refs := map[string]int{}
+	for i := range n {
+		name := fmt.Sprint("j", i)
+		s := new(events.Submit)
+		if err := s.UnmarshalVT(c.batches[v[i].Seq].Intents[v[i].Index].Body); err != nil {
+			t.Fatal(err)
+		}
+		p := s.Components[0]
+		if p.Name != name || v[i].Job != uint32(i+1) {
+			t.Fatalf("the verdict on %s is on job %d, %s", name, v[i].Job, p.Name)
+		}
+		if bad := i%10 == 7; bad != (v[i].Code != events.Code_OK) || bad && v[i].Text != name {
+			t.Errorf("%s: %v", name, v[i])
+		}
+		for what, ref := range map[string]*events.BlobRef{"#!/bin/sh\n": p.Script, fmt.Sprintf("A=%d\x00", 1+i%2): p.Environment} {
+			if refs[what+ref.String()]++; refs[what+ref.String()] > 1 {
+				continue
+			}
+			got, err := c.bus.Blobs().Get(context.Background(), bus.BlobRef{Subject: ref.Subject, Offset: ref.Offset, Length: ref.Length, SHA256: [32]byte(ref.Sha256)})
+			if err != nil || string(got) != what {
+				t.Errorf("%s: %q, %v; want %q", name, got, err, what)
+			}
+		}
+	}
+	if len(refs) != 3 {
+		t.Errorf("%d texts are stored for 3", len(refs))
+	}
+	if len(c.batches) > 3 {
+		t.Errorf("%d messages for %d jobs", len(c.batches), n)
+	}
+}
+
 // Requests that come while messages are on their way share one; each gets its own verdict.
 func TestPacking(t *testing.T) {
 	c := start(t, Limits{})
@@ -216,7 +271,10 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"nothing", &wire.Submit{}, events.Code_MALFORMED, "1 to 10000 jobs"},
 		{"a long script", &wire.Submit{Jobs: []*wire.Job{job("a", "#!"+strings.Repeat("x", 200))}}, events.Code_MALFORMED, "the script has 202 bytes"},
-		{"too many at once", &wire.Submit{Jobs: []*wire.Job{job("a", ""), job("b", ""), job("c", ""), job("d", "")}}, events.Code_RATE_LIMITED, "more requests than the agent takes"},
+		{"too many at once", &wire.Submit{Jobs: slices.Repeat([]*wire.Job{job("a", "")}, 2*together+1)}, events.Code_RATE_LIMITED, "more requests than the agent takes"},
+		{"a text that is not there", &wire.Submit{Texts: [][]byte{[]byte("#!/bin/sh\n")}, Jobs: []*wire.Job{{Components: []*wire.Component{{Spec: &events.JobSpec{}, ScriptText: 2}}}}}, events.Code_MALFORMED, "names a text that the request has not"},
+		{"a script twice over", &wire.Submit{Texts: [][]byte{[]byte("#!/bin/sh\n")}, Jobs: []*wire.Job{{Components: []*wire.Component{{Spec: &events.JobSpec{}, ScriptText: 1, Script: []byte("#!/bin/sh\n")}}}}}, events.Code_MALFORMED, "names a text that the request has not"},
+		{"a long text", &wire.Submit{Texts: [][]byte{[]byte("#!" + strings.Repeat("x", 200))}, Jobs: []*wire.Job{{Components: []*wire.Component{{Spec: &events.JobSpec{}, ScriptText: 1}}}}}, events.Code_MALFORMED, "the script has 202 bytes"},
 	} {
 		_, err := conn.Submit(test.req)
 		var no *wire.Refused

@@ -23,6 +23,7 @@ const (
 	verdictTime    = 10 * time.Second
 	idTime         = time.Minute      // how long to wait for somebody who knows the id
 	noneTime       = 20 * time.Second // … while there is no controller at all
+	together       = 10               // so many further jobs of one request take of a user's allowance what one by itself does
 )
 
 // submit stores scripts and environments, then appends the intents, then waits for verdicts.
@@ -34,22 +35,35 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 	if site, _ := c.agent.rules.now(c.agent.lookUp); site.Script > 0 {
 		limits.Script = min(limits.Script, site.Script)
 	}
+	texts := func(i uint32, own []byte) ([]byte, bool) {
+		if i == 0 {
+			return own, true
+		}
+		if int64(i) > int64(len(s.Texts)) || len(own) > 0 {
+			return nil, false
+		}
+		return s.Texts[i-1], true
+	}
 	for _, j := range s.Jobs {
 		if n := len(j.Components); n == 0 || n > componentsMost {
 			return refuse(events.Code_MALFORMED, fmt.Sprintf("a job may have 1 to %d components, not %d", componentsMost, n))
 		}
 		for _, p := range j.Components {
+			script, known := texts(p.ScriptText, p.Script)
+			environment, also := texts(p.EnvironmentText, p.Environment)
 			switch {
 			case p.Spec == nil:
 				return refuse(events.Code_MALFORMED, "a component of a job says nothing about the job")
-			case len(p.Script) > limits.Script:
-				return refuse(events.Code_MALFORMED, fmt.Sprintf("the script has %d bytes, and at most %d are accepted; have it call a file that holds the rest", len(p.Script), limits.Script))
-			case len(p.Environment) > limits.Environment:
-				return refuse(events.Code_MALFORMED, fmt.Sprintf("the environment has %d bytes, and at most %d are accepted; submit with --export=NONE or name the variables that are needed", len(p.Environment), limits.Environment))
+			case !known || !also:
+				return refuse(events.Code_MALFORMED, "a component of a job names a text that the request has not")
+			case len(script) > limits.Script:
+				return refuse(events.Code_MALFORMED, fmt.Sprintf("the script has %d bytes, and at most %d are accepted; have it call a file that holds the rest", len(script), limits.Script))
+			case len(environment) > limits.Environment:
+				return refuse(events.Code_MALFORMED, fmt.Sprintf("the environment has %d bytes, and at most %d are accepted; submit with --export=NONE or name the variables that are needed", len(environment), limits.Environment))
 			}
 		}
 	}
-	if r := c.limited(len(s.Jobs)); r != nil {
+	if r := c.limited(1 + (len(s.Jobs)-1)/together); r != nil {
 		return r
 	}
 	author, no := c.authorOf(s)
@@ -57,12 +71,22 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 		return no
 	}
 	pack := &packer{uid: author.Uid}
+	shared := make([]*events.BlobRef, len(s.Texts))
+	ref := func(i uint32, own []byte) *events.BlobRef {
+		if i == 0 {
+			return pack.add(own)
+		}
+		if shared[i-1] == nil {
+			shared[i-1] = pack.add(s.Texts[i-1])
+		}
+		return shared[i-1]
+	}
 	intents := make([]*events.Intent, len(s.Jobs))
 	bodies := make([]*events.Submit, len(s.Jobs))
 	for i, j := range s.Jobs {
 		body := &events.Submit{}
 		for _, p := range j.Components {
-			p.Spec.Script, p.Spec.Environment = pack.add(p.Script), pack.add(p.Environment)
+			p.Spec.Script, p.Spec.Environment = ref(p.ScriptText, p.Script), ref(p.EnvironmentText, p.Environment)
 			p.Spec.SubmitHost, p.Spec.SubmitSid = c.agent.cfg.Host, c.peer.session()
 			body.Components = append(body.Components, p.Spec)
 		}

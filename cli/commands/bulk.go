@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"stint/cli/slurm"
 	"stint/cli/wire"
@@ -30,12 +32,12 @@ type Bulk struct {
 	World    *World
 	In       io.Reader
 	Progress func(done, refused int) // called now and then
-	part     []*bulkLine
-	bytes    int
 	conn     *wire.Conn
-	out      *json.Encoder
+	out      *bufio.Writer
 	umask    uint32
 	release  slurm.Release
+	limits   map[string][]*events.Rlimit // by what is asked to be passed on
+	scripts  map[string]*bulkScript      // by the name they are asked for by
 	done     int
 	refused  int
 }
@@ -53,39 +55,92 @@ type bulkLine struct {
 	job    *wire.Job
 }
 
+// bulkPart is what goes into one request.
+type bulkPart struct {
+	lines []*bulkLine
+	texts [][]byte          // scripts and environments, equal ones once
+	known map[string]uint32 // which of them, from 1
+	bytes int               // of texts
+}
+
+// bulkScript is a file with a script, as it was when it was read.
+type bulkScript struct {
+	text  []byte
+	found string
+	info  os.FileInfo
+}
+
 const (
-	bulkPart  = 1000    // jobs of one request
-	bulkBytes = 8 << 20 // of scripts and environments of one request, before equal ones are stored once
+	bulkLines = 1000    // jobs of one request
+	bulkBytes = 8 << 20 // of scripts and environments of one request
 )
 
-// Run reads all lines and prints one result for each, in order. It returns how many were refused; the error is for input or
-// a cluster that fails altogether.
+// Run reads all lines and prints one result for each, in order. While one part is on its way the next is read; what was not
+// sent when one fails is not sent at all. It returns how many were refused; the error is for input or a cluster that fails altogether.
 func (b *Bulk) Run() (refused int, err error) {
 	b.conn, err = b.World.dial("stint submit")
 	if err != nil {
 		return 0, errors.New(why(err))
 	}
 	defer b.conn.Close()
-	b.out = json.NewEncoder(b.World.Stdout)
+	b.out = bufio.NewWriterSize(b.World.Stdout, 1<<16)
 	b.umask, b.release = umask(), b.World.Release()
+	parts, over := make(chan *bulkPart), make(chan error, 1)
+	failed := make(chan struct{})
+	go func() {
+		var err error
+		for p := range parts {
+			if err == nil {
+				if err = b.send(p); err != nil {
+					close(failed)
+				}
+			}
+		}
+		over <- err
+	}()
+	err = b.read(parts, failed)
+	close(parts)
+	if serr := <-over; serr != nil {
+		err = serr
+	}
+	return b.refused, err
+}
+
+// read makes parts of the input, until it ends or failed is closed.
+func (b *Bulk) read(parts chan<- *bulkPart, failed <-chan struct{}) error {
 	r := bufio.NewReaderSize(b.In, 1<<16)
+	p := &bulkPart{}
+	flush := func() bool {
+		if len(p.lines) == 0 {
+			return true
+		}
+		select {
+		case parts <- p:
+			p = &bulkPart{}
+			return true
+		case <-failed:
+			return false
+		}
+	}
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) > 0 {
-			if err := b.add(n, line); err != nil {
-				return b.refused, err
+			b.add(p, n, line)
+			if (len(p.lines) >= bulkLines || p.bytes >= bulkBytes) && !flush() {
+				return nil
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return b.refused, b.flush()
-		}
 		if err != nil {
-			return b.refused, fmt.Errorf("reading line %d: %w", n, err)
+			flush()
+			if !errors.Is(err, io.EOF) {
+				return fmt.Errorf("reading line %d: %w", n, err)
+			}
+			return nil
 		}
 	}
 }
 
-func (b *Bulk) add(n int, line []byte) error {
+func (b *Bulk) add(p *bulkPart, n int, line []byte) {
 	l := &bulkLine{result: BulkResult{Line: n}}
 	job, note, err := b.parse(line)
 	l.result.Note = note
@@ -93,13 +148,63 @@ func (b *Bulk) add(n int, line []byte) error {
 		l.result.Error = err.Error()
 	} else {
 		l.job = job
-		b.bytes += len(job.Components[0].Script) + len(job.Components[0].Environment)
+		for _, c := range job.Components {
+			c.ScriptText, c.Script = p.text(c.Script), nil
+			c.EnvironmentText, c.Environment = p.text(c.Environment), nil
+		}
 	}
-	b.part = append(b.part, l)
-	if len(b.part) >= bulkPart || b.bytes >= bulkBytes {
-		return b.flush()
+	p.lines = append(p.lines, l)
+}
+
+// text takes a script or an environment into the part and says which of its texts that is; 0: none, it is empty.
+func (p *bulkPart) text(t []byte) uint32 {
+	if len(t) == 0 {
+		return 0
 	}
-	return nil
+	if i := p.known[string(t)]; i > 0 {
+		return i
+	}
+	if p.known == nil {
+		p.known = map[string]uint32{}
+	}
+	p.texts = append(p.texts, t)
+	p.bytes += len(t)
+	p.known[string(t)] = uint32(len(p.texts))
+	return uint32(len(p.texts))
+}
+
+// script is readScript for a file that many lines name: it is read again when it has changed.
+func (b *Bulk) script(path string) ([]byte, string, error) {
+	if s := b.scripts[path]; s != nil {
+		if info, err := os.Stat(s.found); err == nil && os.SameFile(info, s.info) && info.Size() == s.info.Size() && info.ModTime().Equal(s.info.ModTime()) {
+			return s.text, s.found, nil
+		}
+	}
+	text, found, err := readScript(b.World, path)
+	if err != nil || found == "" {
+		return text, found, err
+	}
+	// One that was written just now may be written again at what its file system takes for the same time.
+	if info, err := os.Stat(found); err == nil && info.Size() == int64(len(text)) && b.World.Now.Sub(info.ModTime()) > time.Second {
+		if b.scripts == nil || len(b.scripts) >= 1000 {
+			b.scripts = map[string]*bulkScript{}
+		}
+		b.scripts[path] = &bulkScript{text, found, info}
+	}
+	return text, found, nil
+}
+
+// rlimits are this process's, which stay as they are.
+func (b *Bulk) rlimits(propagate string) []*events.Rlimit {
+	out, known := b.limits[propagate]
+	if !known {
+		if b.limits == nil {
+			b.limits = map[string][]*events.Rlimit{}
+		}
+		out = rlimits(propagate)
+		b.limits[propagate] = out
+	}
+	return out
 }
 
 // parse makes a job of a line.
@@ -189,7 +294,7 @@ func (b *Bulk) parse(line []byte) (*wire.Job, string, error) {
 			if inline && path == "script" {
 				return []byte(script), "", nil
 			}
-			return readScript(b.World, path)
+			return b.script(path)
 		},
 	})
 	if err != nil {
@@ -198,17 +303,17 @@ func (b *Bulk) parse(line []byte) (*wire.Job, string, error) {
 	if s.Print != "" {
 		return nil, "", errors.New("that asks for help, not for a job")
 	}
-	s.Spec.Umask, s.Spec.Rlimits = b.umask, rlimits(s.Propagate)
+	s.Spec.Umask, s.Spec.Rlimits = b.umask, b.rlimits(s.Propagate)
 	if file != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(b.World.Dir, file)
 	}
 	return &wire.Job{Components: []*wire.Component{{Spec: s.Spec, Script: s.Script, Environment: joinEnviron(s.Environ)}}}, strings.Join(s.Notes, "; "), nil
 }
 
-// flush submits what was gathered and prints the results.
-func (b *Bulk) flush() error {
-	req := &wire.Submit{}
-	for _, l := range b.part {
+// send submits a part and prints the results.
+func (b *Bulk) send(p *bulkPart) error {
+	req := &wire.Submit{Texts: p.texts}
+	for _, l := range p.lines {
 		if l.job != nil {
 			req.Jobs = append(req.Jobs, l.job)
 		}
@@ -226,10 +331,11 @@ func (b *Bulk) flush() error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("lines %d to %d: %s", b.part[0].result.Line, b.part[len(b.part)-1].result.Line, why(err))
+			return fmt.Errorf("lines %d to %d: %s", p.lines[0].result.Line, p.lines[len(p.lines)-1].result.Line, why(err))
 		}
 	}
-	for _, l := range b.part {
+	out := json.NewEncoder(b.out)
+	for _, l := range p.lines {
 		if l.job != nil {
 			v := verdicts[0]
 			verdicts = verdicts[1:]
@@ -244,11 +350,13 @@ func (b *Bulk) flush() error {
 			b.refused++
 		}
 		b.done++
-		if err := b.out.Encode(l.result); err != nil {
+		if err := out.Encode(l.result); err != nil {
 			return fmt.Errorf("printing the results: %w", err)
 		}
 	}
-	b.part, b.bytes = nil, 0
+	if err := b.out.Flush(); err != nil {
+		return fmt.Errorf("printing the results: %w", err)
+	}
 	if b.Progress != nil {
 		b.Progress(b.done, b.refused)
 	}

@@ -1,14 +1,20 @@
 package commands
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"stint/cli/slurm"
+	"stint/cli/wire"
 	"stint/events"
 )
 
@@ -67,6 +73,136 @@ func TestBulkLines(t *testing.T) {
 	env := strings.Split(strings.TrimRight(string(job.Components[0].Environment), "\x00"), "\x00")
 	if !slices.Contains(env, "A=1") || !slices.Contains(env, "B=3") || !slices.Contains(env, "C=4") || slices.Contains(env, "B=2") {
 		t.Errorf("the environment is %q", env)
+	}
+}
+
+// What lines have in common goes to the agent once a request, thousands of lines are few requests, and each line gets its
+// answer, in order: its job's number, or what is wrong with it.
+func TestBulkRequests(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, wire.Socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []*wire.Submit
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		id := uint32(0)
+		for {
+			req := &wire.Request{}
+			if wire.Read(c, req, wire.MaxFrame) != nil {
+				return
+			}
+			requests = append(requests, req.GetSubmit())
+			v := &wire.Verdicts{}
+			for range req.GetSubmit().GetJobs() {
+				if id++; id%1000 == 3 {
+					v.Verdicts = append(v.Verdicts, &wire.Verdict{Job: id, Code: events.Code_INVALID_PARTITION, Text: "there is no partition x"})
+					continue
+				}
+				v.Verdicts = append(v.Verdicts, &wire.Verdict{Job: id})
+			}
+			if wire.Write(c, &wire.Response{What: &wire.Response_Verdicts{Verdicts: v}}) != nil {
+				return
+			}
+		}
+	})
+	os.WriteFile(filepath.Join(dir, "job.sh"), []byte("#!/bin/sh\n"), 0o644)
+	var in, out bytes.Buffer
+	const n = 3500
+	for i := range n {
+		switch {
+		case i%1000 == 500:
+			fmt.Fprintln(&in, `{"wrap":"true","time":"soon"}`)
+		case i%2 == 0:
+			fmt.Fprintf(&in, `{"file":"job.sh","job-name":"j%d"}`+"\n", i)
+		default:
+			fmt.Fprintf(&in, `{"wrap":"true","job-name":"j%d","env":{"A":"2"}}`+"\n", i)
+		}
+	}
+	b := &Bulk{World: &World{Dir: dir, State: dir, Environ: []string{"A=1"}, Now: time.Unix(0, 0), Stdout: &out}, In: &in}
+	bad, err := b.Run()
+	l.Close()
+	serving.Wait()
+	if err != nil || bad != 3+4 {
+		t.Errorf("%d refused, %v", bad, err)
+	}
+	if len(requests) != 4 {
+		t.Errorf("%d requests for %d lines", len(requests), n)
+	}
+	for _, r := range requests {
+		if len(r.Texts) != 4 {
+			t.Errorf("%d texts in a request, and there are two scripts and two environments: %q", len(r.Texts), r.Texts)
+		}
+	}
+	id := uint32(0)
+	d := json.NewDecoder(&out)
+	for i := range n {
+		var r BulkResult
+		if err := d.Decode(&r); err != nil {
+			t.Fatalf("line %d: %v", i+1, err)
+		}
+		want, says := uint32(0), "soon"
+		if i%1000 != 500 {
+			if id++; id%1000 == 3 {
+				says = "there is no partition x"
+			} else {
+				want, says = id, ""
+			}
+		}
+		if r.Line != i+1 || r.Job != want || !strings.Contains(r.Error, says) || says == "" && r.Error != "" {
+			t.Fatalf("the answer to line %d is %+v", i+1, r)
+		}
+	}
+}
+
+// A script that is written anew meanwhile is read anew.
+func TestBulkScriptChanges(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "job.sh")
+	now := time.Now()
+	b := &Bulk{World: &World{Dir: dir, State: dir, Now: now}, release: slurm.Release2605}
+	for i, text := range []string{"#!/bin/sh\ntrue 1\n", "#!/bin/sh\ntrue 2\n", "#!/bin/sh\n", "#!/bin/sh\ntrue 3\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := now.Add(time.Duration(i-100) * time.Second)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			job, _, err := b.parse([]byte(`{"file":"job.sh"}`))
+			if err != nil || string(job.Components[0].Script) != text {
+				t.Errorf("%q: %v, %v", text, job, err)
+			}
+		}
+	}
+}
+
+// BenchmarkBulkLine is what one line costs the program that reads it.
+func BenchmarkBulkLine(b *testing.B) {
+	dir := b.TempDir()
+	os.WriteFile(filepath.Join(dir, "job.sh"), []byte("#!/bin/bash\ntrue\n"), 0o644)
+	var environ []string
+	for i := range 40 {
+		environ = append(environ, fmt.Sprintf("VARIABLE_%d=%s", i, strings.Repeat("x", 30)))
+	}
+	line := []byte(`{"ntasks":1,"mem":"10","time":"60","output":"/dev/null","job-name":"sub","file":"job.sh"}`)
+	k := &Bulk{World: &World{Dir: dir, Environ: environ, Now: time.Now().Add(time.Minute)}, release: slurm.Release2605}
+	b.ReportAllocs()
+	p := &bulkPart{}
+	for b.Loop() {
+		if k.add(p, 1, line); p.lines[len(p.lines)-1].job == nil {
+			b.Fatal(p.lines[len(p.lines)-1].result)
+		}
+		if len(p.lines) == bulkLines {
+			p = &bulkPart{}
+		}
 	}
 }
 

@@ -428,6 +428,7 @@ type Submit struct {
 	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`   // how long to wait for verdicts; 0: the agent's own time
 	AsUser        string                 `protobuf:"bytes,3,opt,name=as_user,json=asUser,proto3" json:"as_user,omitempty"`    // submit as this user, and …
 	AsGroup       string                 `protobuf:"bytes,4,opt,name=as_group,json=asGroup,proto3" json:"as_group,omitempty"` // … with this group, by name or number: for root alone
+	Texts         [][]byte               `protobuf:"bytes,5,rep,name=texts,proto3" json:"texts,omitempty"`                    // scripts and environments that components have in common
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +493,13 @@ func (x *Submit) GetAsGroup() string {
 	return ""
 }
 
+func (x *Submit) GetTexts() [][]byte {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
 type Job struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Components    []*Component           `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"`
@@ -539,12 +547,14 @@ func (x *Job) GetComponents() []*Component {
 }
 
 type Component struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *events.JobSpec        `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // without script and environment, which the agent stores
-	Script        []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`
-	Environment   []byte                 `protobuf:"bytes,3,opt,name=environment,proto3" json:"environment,omitempty"` // NUL terminated NAME=value strings
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Spec            *events.JobSpec        `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // without script and environment, which the agent stores
+	Script          []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`
+	Environment     []byte                 `protobuf:"bytes,3,opt,name=environment,proto3" json:"environment,omitempty"`                                 // NUL terminated NAME=value strings
+	ScriptText      uint32                 `protobuf:"varint,4,opt,name=script_text,json=scriptText,proto3" json:"script_text,omitempty"`                // in place of script: which of the request's texts it is, from 1
+	EnvironmentText uint32                 `protobuf:"varint,5,opt,name=environment_text,json=environmentText,proto3" json:"environment_text,omitempty"` // in place of environment
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Component) Reset() {
@@ -598,6 +608,20 @@ func (x *Component) GetEnvironment() []byte {
 		return x.Environment
 	}
 	return nil
+}
+
+func (x *Component) GetScriptText() uint32 {
+	if x != nil {
+		return x.ScriptText
+	}
+	return 0
+}
+
+func (x *Component) GetEnvironmentText() uint32 {
+	if x != nil {
+		return x.EnvironmentText
+	}
+	return 0
 }
 
 // Crontab: what a user wants run again and again; entries are those of text, in its order.
@@ -1263,20 +1287,24 @@ const file_cli_wire_wire_proto_rawDesc = "" +
 	"\acounted\x18\v \x01(\v2\x13.stint.wire.CountedH\x00R\acounted\x12(\n" +
 	"\x04step\x18\n" +
 	" \x01(\v2\x12.stint.tasks.ReplyH\x00R\x04stepB\x06\n" +
-	"\x04what\"z\n" +
+	"\x04what\"\x90\x01\n" +
 	"\x06Submit\x12#\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0f.stint.wire.JobR\x04jobs\x12\x17\n" +
 	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x17\n" +
 	"\aas_user\x18\x03 \x01(\tR\x06asUser\x12\x19\n" +
-	"\bas_group\x18\x04 \x01(\tR\aasGroup\"<\n" +
+	"\bas_group\x18\x04 \x01(\tR\aasGroup\x12\x14\n" +
+	"\x05texts\x18\x05 \x03(\fR\x05texts\"<\n" +
 	"\x03Job\x125\n" +
 	"\n" +
 	"components\x18\x01 \x03(\v2\x15.stint.wire.ComponentR\n" +
-	"components\"p\n" +
+	"components\"\xbc\x01\n" +
 	"\tComponent\x12)\n" +
 	"\x04spec\x18\x01 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12\x16\n" +
 	"\x06script\x18\x02 \x01(\fR\x06script\x12 \n" +
-	"\venvironment\x18\x03 \x01(\fR\venvironment\"v\n" +
+	"\venvironment\x18\x03 \x01(\fR\venvironment\x12\x1f\n" +
+	"\vscript_text\x18\x04 \x01(\rR\n" +
+	"scriptText\x12)\n" +
+	"\x10environment_text\x18\x05 \x01(\rR\x0fenvironmentText\"v\n" +
 	"\aCrontab\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12/\n" +
 	"\aentries\x18\x02 \x03(\v2\x15.stint.wire.ComponentR\aentries\x12\x16\n" +

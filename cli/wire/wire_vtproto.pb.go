@@ -228,6 +228,15 @@ func (m *Submit) CloneVT() *Submit {
 		}
 		r.Jobs = tmpContainer
 	}
+	if rhs := m.Texts; rhs != nil {
+		tmpContainer := make([][]byte, len(rhs))
+		for k, v := range rhs {
+			tmpBytes := make([]byte, len(v))
+			copy(tmpBytes, v)
+			tmpContainer[k] = tmpBytes
+		}
+		r.Texts = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -268,6 +277,8 @@ func (m *Component) CloneVT() *Component {
 	}
 	r := new(Component)
 	r.Spec = m.Spec.CloneVT()
+	r.ScriptText = m.ScriptText
+	r.EnvironmentText = m.EnvironmentText
 	if rhs := m.Script; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
@@ -991,6 +1002,15 @@ func (this *Submit) EqualVT(that *Submit) bool {
 	if this.AsGroup != that.AsGroup {
 		return false
 	}
+	if len(this.Texts) != len(that.Texts) {
+		return false
+	}
+	for i, vx := range this.Texts {
+		vy := that.Texts[i]
+		if string(vx) != string(vy) {
+			return false
+		}
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1047,6 +1067,12 @@ func (this *Component) EqualVT(that *Component) bool {
 		return false
 	}
 	if string(this.Environment) != string(that.Environment) {
+		return false
+	}
+	if this.ScriptText != that.ScriptText {
+		return false
+	}
+	if this.EnvironmentText != that.EnvironmentText {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -1825,6 +1851,15 @@ func (m *Submit) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Texts) > 0 {
+		for iNdEx := len(m.Texts) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.Texts[iNdEx])
+			copy(dAtA[i:], m.Texts[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Texts[iNdEx])))
+			i--
+			dAtA[i] = 0x2a
+		}
+	}
 	if len(m.AsGroup) > 0 {
 		i -= len(m.AsGroup)
 		copy(dAtA[i:], m.AsGroup)
@@ -1933,6 +1968,16 @@ func (m *Component) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.EnvironmentText != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.EnvironmentText))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.ScriptText != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ScriptText))
+		i--
+		dAtA[i] = 0x20
 	}
 	if len(m.Environment) > 0 {
 		i -= len(m.Environment)
@@ -2769,6 +2814,12 @@ func (m *Submit) SizeVT() (n int) {
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if len(m.Texts) > 0 {
+		for _, b := range m.Texts {
+			l = len(b)
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2806,6 +2857,12 @@ func (m *Component) SizeVT() (n int) {
 	l = len(m.Environment)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.ScriptText != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ScriptText))
+	}
+	if m.EnvironmentText != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.EnvironmentText))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4033,6 +4090,38 @@ func (m *Submit) UnmarshalVT(dAtA []byte) error {
 			}
 			m.AsGroup = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 5:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Texts", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Texts = append(m.Texts, make([]byte, postIndex-iNdEx))
+			copy(m.Texts[len(m.Texts)-1], dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -4273,6 +4362,44 @@ func (m *Component) UnmarshalVT(dAtA []byte) error {
 				m.Environment = []byte{}
 			}
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ScriptText", wireType)
+			}
+			m.ScriptText = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ScriptText |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EnvironmentText", wireType)
+			}
+			m.EnvironmentText = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.EnvironmentText |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
