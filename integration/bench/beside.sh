@@ -35,7 +35,7 @@ fill)
   done
   alice="setpriv --reuid=alice --regid=alice --init-groups"
   job='{"ntasks":1,"mem":"10","time":"60","output":"/dev/null","job-name":"job","comment":"run","file":"'$here'/job.sh"}'
-  yes "$job" | head -n "$jobs" | nsenter -t $$ -n $alice env STINT_DIR="$STINT_DIR" "$bin/stint" submit - >/dev/null
+  awk -v job="$job" -v n="$jobs" 'BEGIN {while (n-- > 0) print job}' | nsenter -t $$ -n $alice env STINT_DIR="$STINT_DIR" "$bin/stint" submit - >/dev/null
   for ((k = 0; k < 4; k++)); do
     nsenter -t "$(cat "$real_dir/pid")" -n -m --wd=/ $alice bash -c "for ((i = 0; i < $jobs / 4; i++)); do until sbatch -Q -n1 --mem=10 -t60 -o/dev/null -Jjob --comment=run $here/job.sh >/dev/null 2>&1; do sleep 0.5; done; done" &
   done
