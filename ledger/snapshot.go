@@ -143,6 +143,7 @@ func (l *Ledger) readFold(seq uint64) (*projections.Cluster, error) {
 	if err := snap.UnmarshalVT(body); err != nil {
 		return nil, err
 	}
+	snap.Share()
 	c, err := projections.Load(snap)
 	if err != nil {
 		return nil, err

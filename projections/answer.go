@@ -82,6 +82,12 @@ func Reply(r Reader, outcomes OutcomeSource, ask *Ask) *Answer {
 
 func viewOf(r Reader, outcomes OutcomeSource, j *Job) *JobView {
 	v := &JobView{Job: j}
+	see(v, r, outcomes, j)
+	return v
+}
+
+// see adds to a view what is not of the job itself.
+func see(v *JobView, r Reader, outcomes OutcomeSource, j *Job) {
 	if outcomes != nil && j.Waits() {
 		v.Outcome = outcomes.Outcome(j.Id)
 	}
@@ -93,7 +99,6 @@ func viewOf(r Reader, outcomes OutcomeSource, j *Job) *JobView {
 			v.Arrays = append(v.Arrays, id)
 		}
 	}
-	return v
 }
 
 // associationOf is the number of the association that a job belongs to; 0: there is none.
@@ -102,23 +107,32 @@ func associationOf(r Reader, j *Job) uint32 {
 }
 
 func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*AnswerJobs, error) {
-	a := &AnswerJobs{}
+	jobs, unknown, err := jobsFor(r, q, sight)
+	a := &AnswerJobs{UnknownId: unknown}
+	for _, j := range jobs {
+		v := viewOf(r, outcomes, j)
+		if q.GetSlim() {
+			v.Job = slim(j)
+		} else {
+			v.Job = sight.Job(j)
+		}
+		if q.GetAssociations() {
+			v.Association = associationOf(r, j)
+		}
+		a.Jobs = append(a.Jobs, v)
+	}
+	return a, err
+}
+
+// jobsFor are the jobs that a question is about, ascending by id. unknown: an id was named that nobody knows.
+func jobsFor(r Reader, q *AskJobs, sight Sight) (jobs []*Job, unknown bool, err error) {
 	match, err := jobFilter(q)
 	if err != nil {
-		return a, err
+		return nil, false, err
 	}
 	add := func(j *Job) bool {
 		if match(j) && sight.SeesJob(j.GetOwner().GetUid()) {
-			v := viewOf(r, outcomes, j)
-			if q.GetSlim() {
-				v.Job = slim(j)
-			} else {
-				v.Job = sight.Job(j)
-			}
-			if q.GetAssociations() {
-				v.Association = associationOf(r, j)
-			}
-			a.Jobs = append(a.Jobs, v)
+			jobs = append(jobs, j)
 		}
 		return true
 	}
@@ -132,20 +146,24 @@ func replyJobs(r Reader, outcomes OutcomeSource, q *AskJobs, sight Sight) (*Answ
 					add(j)
 				}
 			}) {
-				a.UnknownId = true
+				unknown = true
 			}
 		}
-		slices.SortFunc(a.Jobs, func(x, y *JobView) int { return cmp.Compare(x.Job.Id, y.Job.Id) })
 	case q.GetAllStates() || slices.ContainsFunc(q.GetStates(), events.JobState.Final):
 		r.EachJob(add)
+	case len(q.GetUsers()) > 0:
+		r.EachOf(q.GetUsers(), add)
 	default:
 		// What is over and not completing is the bulk of hot state on a busy day; the indexes leave it out.
 		r.EachPending(add)
 		r.EachRunning(add)
 		r.EachCompleting(func(j *Job) bool { return j.Live() || add(j) })
-		slices.SortFunc(a.Jobs, func(x, y *JobView) int { return cmp.Compare(x.Job.Id, y.Job.Id) })
 	}
-	return a, nil
+	byID := func(x, y *Job) int { return cmp.Compare(x.Id, y.Id) }
+	if !slices.IsSortedFunc(jobs, byID) {
+		slices.SortFunc(jobs, byID)
+	}
+	return jobs, unknown, nil
 }
 
 // eachOf calls f with the job of an id, or with every hot job of the array or the heterogeneous job of that id. A job that is not shown is not there.
@@ -225,13 +243,22 @@ func jobFilter(q *AskJobs) (func(*Job) bool, error) {
 
 // slim is a job without what no column and no record shows: limits, groups, environment, how it was submitted.
 func slim(j *Job) *Job {
-	s := j.Spec
 	thin := j.copy()
 	thin.Usage, thin.Signals = nil, nil
 	if len(j.Owner.GetGroups()) > 0 {
-		thin.Owner = &events.Owner{Uid: j.Owner.Uid, Gid: j.Owner.Gid, User: j.Owner.User, Group: j.Owner.Group}
+		thin.Owner = slimOwner(j.Owner)
 	}
-	thin.Spec = &events.JobSpec{
+	thin.Spec = new(events.JobSpec)
+	slimSpec(thin.Spec, j.Spec)
+	return thin
+}
+
+func slimOwner(o *events.Owner) *events.Owner {
+	return &events.Owner{Uid: o.GetUid(), Gid: o.GetGid(), User: o.GetUser(), Group: o.GetGroup()}
+}
+
+func slimSpec(to, s *events.JobSpec) {
+	*to = events.JobSpec{
 		Name: s.GetName(), Account: s.GetAccount(), Partition: s.GetPartition(), Qos: s.GetQos(), WorkDir: s.GetWorkDir(), Command: s.GetCommand(),
 		StdIn: s.GetStdIn(), StdOut: s.GetStdOut(), StdErr: s.GetStdErr(), MinNodes: s.GetMinNodes(), MaxNodes: s.GetMaxNodes(), Tasks: s.GetTasks(),
 		CpusPerTask: s.GetCpusPerTask(), Overcommit: s.GetOvercommit(), TasksPerNode: s.GetTasksPerNode(), MinCpusPerNode: s.GetMinCpusPerNode(), MinCpus: s.GetMinCpus(), Prefer: s.GetPrefer(), MemPerNodeMib: s.GetMemPerNodeMib(),
@@ -251,7 +278,6 @@ func slim(j *Job) *Job {
 		KillOnInvalidDependency: s.GetKillOnInvalidDependency(), KeepOnInvalidDependency: s.GetKeepOnInvalidDependency(),
 		Cron: s.GetCron(),
 	}
-	return thin
 }
 
 func replyNodes(r Reader, q *AskNodes, sight Sight) (*AnswerNodes, error) {

@@ -33,13 +33,16 @@ type Cluster struct {
 
 	parent *Cluster // of a fork: where an index entry is found that the fork has not touched
 
+	shared *sharing // nil in a fork
+
 	// State that readers do not see.
-	over      []*FinishedRef // finished jobs in the order in which they leave
-	told      map[string]*NonceRef
-	tellings  []*NonceRef // the same, oldest first
-	judged    []uint64    // messages with verdicts, in the order of their first one, to forget the oldest
-	kept      int         // verdicts kept
-	inboxGone int         // intents that got their verdict in this message
+	over      []*FinishedRef   // finished jobs in the order in which they leave
+	told      map[nonce]uint64 // which telling, counted from the first ever
+	tellings  []telling        // the same, oldest first
+	forgotten uint64           // tellings before these
+	judged    []uint64         // messages with verdicts, in the order of their first one, to forget the oldest
+	kept      int              // verdicts kept
+	inboxGone int              // intents that got their verdict in this message
 
 	// Of the message being folded.
 	verdict  Verdict
@@ -59,7 +62,7 @@ type intentKey struct {
 
 // New is the state before the first message.
 func New() *Cluster {
-	c := &Cluster{epoch: 1}
+	c := &Cluster{epoch: 1, shared: &sharing{}}
 	c.nextID = 1
 	c.term = &TermState{}
 	c.config = &events.Config{}
@@ -69,7 +72,7 @@ func New() *Cluster {
 	c.waiting = map[intentKey]*InboxItem{}
 	c.dependents = map[uint32]map[uint32]struct{}{}
 	c.names = map[nameKey]nameSet{}
-	c.told = map[string]*NonceRef{}
+	c.told = map[nonce]uint64{}
 	return c
 }
 
@@ -129,6 +132,7 @@ func (c *Cluster) putJob(before, after *Job) {
 	} else {
 		c.jobs.set(c.epoch, id, nil, 0)
 	}
+	c.owners.move(c.epoch, before, after)
 	c.tally(before, after)
 	c.license(before, after)
 	c.sharing(before, after)

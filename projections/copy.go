@@ -4,7 +4,13 @@ package projections
 // lists) is shared until it is itself replaced. A test holds the lists of fields here to the schema.
 
 func (j *Job) copy() *Job {
-	return &Job{
+	next := new(Job)
+	j.copyTo(next)
+	return next
+}
+
+func (j *Job) copyTo(to *Job) {
+	*to = Job{
 		Id:               j.Id,
 		Spec:             j.Spec,
 		Owner:            j.Owner,

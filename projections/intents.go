@@ -36,10 +36,11 @@ func (c *Cluster) intents(e *events.Event) {
 			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: code, Text: why})
 			continue
 		}
-		if first := c.told[string(intent.GetNonce())]; first != nil {
+		if n, known := c.told[nonce(intent.GetNonce())]; known {
+			first := &c.tellings[n-c.forgotten]
 			c.void(i, voidTold)
-			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: events.Code_BAD_STATE, Job: first.FirstId, FirstId: first.FirstId,
-				Text: fmt.Sprintf("this was told before, as intent %d of message %d", first.Index, first.Seq)})
+			c.judge(&IntentVerdict{Seq: c.seq, Index: uint32(i), Code: events.Code_BAD_STATE, Job: first.first, FirstId: first.first,
+				Text: fmt.Sprintf("this was told before, as intent %d of message %d", first.index, first.seq)})
 			continue
 		}
 		if uint64(c.nextID)+uint64(intent.GetIds()) > lastID {
@@ -52,9 +53,7 @@ func (c *Cluster) intents(e *events.Event) {
 			item.FirstId = c.nextID
 			c.nextID += intent.GetIds()
 		}
-		ref := &NonceRef{Nonce: intent.GetNonce(), AtUs: c.at, Seq: c.seq, Index: uint32(i), FirstId: item.FirstId}
-		c.told[string(intent.GetNonce())] = ref
-		c.tellings = append(c.tellings, ref)
+		c.tell(telling{nonce: nonce(intent.GetNonce()), at: c.at, seq: c.seq, index: uint32(i), first: item.FirstId})
 		c.inbox = append(c.inbox, item)
 		c.waiting[intentKey{c.seq, uint32(i)}] = item
 		c.verdict.Changed = true
@@ -83,14 +82,42 @@ func frame(e *events.Event, intent *events.Intent) string {
 	return ""
 }
 
+// nonce is what an intent is known by when it is told again, telling where it was told first.
+type nonce [nonceLength]byte
+
+type telling struct {
+	nonce nonce
+	at    int64
+	seq   uint64
+	index uint32
+	first uint32 // the first id that it took
+}
+
+func (c *Cluster) tell(t telling) {
+	c.told[t.nonce] = c.forgotten + uint64(len(c.tellings))
+	c.tellings = append(c.tellings, t)
+}
+
 func (c *Cluster) forgetNonces() {
 	n := 0
-	for n < len(c.tellings) && (len(c.tellings)-n > keepNonces || c.tellings[n].AtUs+keepNoncesUs <= c.at) {
-		delete(c.told, string(c.tellings[n].Nonce))
-		c.tellings[n] = nil
+	for n < len(c.tellings) && (len(c.tellings)-n > keepNonces || c.tellings[n].at+keepNoncesUs <= c.at) {
+		delete(c.told, c.tellings[n].nonce)
 		n++
 	}
 	c.tellings = c.tellings[n:]
+	c.forgotten += uint64(n)
+}
+
+// nonces are the tellings as a snapshot has them.
+func (c *Cluster) nonces() []*NonceRef {
+	refs := make([]NonceRef, len(c.tellings))
+	list := make([]*NonceRef, len(c.tellings))
+	for i := range c.tellings {
+		t := &c.tellings[i]
+		refs[i].Nonce, refs[i].AtUs, refs[i].Seq, refs[i].Index, refs[i].FirstId = t.nonce[:], t.at, t.seq, t.index, t.first
+		list[i] = &refs[i]
+	}
+	return list
 }
 
 // verdictList are the verdicts on the intents of one message, in the order in which they were given. A list of the current

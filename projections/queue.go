@@ -23,9 +23,9 @@ func (c *Cluster) admitted(f *events.Admitted) string {
 	case f.GetSpec() == nil || f.GetOwner() == nil:
 		return voidNoSpec
 	}
-	spec := f.GetSpec()
+	spec := c.shared.spec(f.GetSpec())
 	j := &Job{
-		Id: f.GetJob(), Spec: spec, Owner: f.GetOwner(), Priority: f.GetPriority(), Hold: f.GetHold(),
+		Id: f.GetJob(), Spec: spec, Owner: c.shared.owner(f.GetOwner()), Priority: f.GetPriority(), Hold: f.GetHold(),
 		SubmitUs: item.AtUs, BeginUs: spec.GetBeginUs(), LimitS: spec.GetTimeLimitS(), Partition: firstOf(spec.GetPartition()),
 		SubmittedSeq: item.Seq, Reason: holdReason(f.GetHold()),
 	}

@@ -29,6 +29,7 @@ type Reader interface {
 	EachPending(f func(*Job) bool)    // in the queue: jobs and remainders of arrays
 	EachRunning(f func(*Job) bool)    // with a run that has not ended: running, suspended, told to end
 	EachCompleting(f func(*Job) bool) // with completing set
+	EachOf(users []string, f func(*Job) bool)
 	Counts() Counts
 
 	Node(name string) *Node
@@ -74,6 +75,7 @@ type state struct {
 	layout                   *layout
 
 	jobs     table[Job]
+	owners   byOwner // derived
 	arrays   table[array]
 	nodes    table[Node] // by Node.index; nodes no longer configured come after the configured ones
 	inbox    []*InboxItem

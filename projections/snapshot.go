@@ -16,7 +16,7 @@ func (c *Cluster) Snapshot() *Snapshot {
 	s := &Snapshot{
 		Seq: c.seq, AtUs: c.at, NextId: c.nextID, Term: c.term, Config: c.config, ConfigSeq: c.configSeq, Messages: c.messages,
 		FoldRules: foldVersion, Inbox: c.inbox[:len(c.inbox):len(c.inbox)], Shares: c.shares,
-		Finished: append([]*FinishedRef(nil), c.over...), Nonces: append([]*NonceRef(nil), c.tellings...),
+		Finished: append([]*FinishedRef(nil), c.over...), Nonces: c.nonces(),
 		Voids: append([]*VoidCount(nil), c.voids...), Policy: c.policy.State(),
 	}
 	if c.given != c.config {
@@ -89,6 +89,7 @@ func Load(s *Snapshot) (*Cluster, error) {
 	}
 	for _, j := range s.GetJobs() {
 		c.jobs.set(c.epoch, j.Id, j, j.marks())
+		c.owners.move(c.epoch, nil, j)
 		c.license(nil, j)
 		c.sharing(nil, j)
 		if a := c.arrays.get(j.ArrayId); a != nil && j.ArrayId != 0 {
@@ -106,9 +107,10 @@ func Load(s *Snapshot) (*Cluster, error) {
 	for _, item := range c.inbox {
 		c.waiting[intentKey{item.Seq, item.Index}] = item
 	}
-	c.tellings = s.GetNonces()
-	for _, ref := range c.tellings {
-		c.told[string(ref.Nonce)] = ref
+	for _, ref := range s.GetNonces() {
+		if len(ref.GetNonce()) == nonceLength {
+			c.tell(telling{nonce: nonce(ref.Nonce), at: ref.AtUs, seq: ref.Seq, index: ref.Index, first: ref.FirstId})
+		}
 	}
 	for _, v := range s.GetVerdicts() {
 		c.judge(v)

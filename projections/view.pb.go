@@ -789,6 +789,7 @@ type AskJobs struct {
 	Qos           []string               `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
 	Slim          bool                   `protobuf:"varint,10,opt,name=slim,proto3" json:"slim,omitempty"`                 // leave out what columns and records do not show
 	Associations  bool                   `protobuf:"varint,11,opt,name=associations,proto3" json:"associations,omitempty"` // with the numbers of associations
+	Shared        bool                   `protobuf:"varint,12,opt,name=shared,proto3" json:"shared,omitempty"`             // with slim: requests and owners that several jobs have in common may be told once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -902,10 +903,20 @@ func (x *AskJobs) GetAssociations() bool {
 	return false
 }
 
+func (x *AskJobs) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+// AnswerJobs: with shared, jobs have their requests and owners in the lists here.
 type AnswerJobs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*JobView             `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	UnknownId     bool                   `protobuf:"varint,2,opt,name=unknown_id,json=unknownId,proto3" json:"unknown_id,omitempty"`
+	Specs         []*events.JobSpec      `protobuf:"bytes,3,rep,name=specs,proto3" json:"specs,omitempty"`
+	Owners        []*events.Owner        `protobuf:"bytes,4,rep,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -956,6 +967,20 @@ func (x *AnswerJobs) GetUnknownId() bool {
 	return false
 }
 
+func (x *AnswerJobs) GetSpecs() []*events.JobSpec {
+	if x != nil {
+		return x.Specs
+	}
+	return nil
+}
+
+func (x *AnswerJobs) GetOwners() []*events.Owner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
 // JobView: a job with what is not state: why it waits, and when it might start.
 type JobView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -964,6 +989,8 @@ type JobView struct {
 	Array         *Array                 `protobuf:"bytes,3,opt,name=array,proto3" json:"array,omitempty"`
 	Arrays        []uint32               `protobuf:"varint,5,rep,packed,name=arrays,proto3" json:"arrays,omitempty"`    // of the jobs it depends on: those that are arrays
 	Association   uint32                 `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"` // id of the association it belongs to, 0: none, or not asked for
+	Spec          uint32                 `protobuf:"varint,6,opt,name=spec,proto3" json:"spec,omitempty"`               // which of the answer's specs, from 1, is the job's; 0: its own
+	Owner         uint32                 `protobuf:"varint,7,opt,name=owner,proto3" json:"owner,omitempty"`             // likewise
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1031,6 +1058,20 @@ func (x *JobView) GetArrays() []uint32 {
 func (x *JobView) GetAssociation() uint32 {
 	if x != nil {
 		return x.Association
+	}
+	return 0
+}
+
+func (x *JobView) GetSpec() uint32 {
+	if x != nil {
+		return x.Spec
+	}
+	return 0
+}
+
+func (x *JobView) GetOwner() uint32 {
+	if x != nil {
+		return x.Owner
 	}
 	return 0
 }
@@ -3416,7 +3457,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"\bstart_us\x18\x04 \x01(\x03R\astartUs\x12\x14\n" +
 	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x12\n" +
 	"\x04cpus\x18\x06 \x01(\rR\x04cpus\x12\x1c\n" +
-	"\tpartition\x18\a \x01(\tR\tpartition\"\xb2\x02\n" +
+	"\tpartition\x18\a \x01(\tR\tpartition\"\xca\x02\n" +
 	"\aAskJobs\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x1e\n" +
@@ -3432,18 +3473,23 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x03qos\x18\t \x03(\tR\x03qos\x12\x12\n" +
 	"\x04slim\x18\n" +
 	" \x01(\bR\x04slim\x12\"\n" +
-	"\fassociations\x18\v \x01(\bR\fassociations\"[\n" +
+	"\fassociations\x18\v \x01(\bR\fassociations\x12\x16\n" +
+	"\x06shared\x18\f \x01(\bR\x06shared\"\xb5\x01\n" +
 	"\n" +
 	"AnswerJobs\x12.\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x1a.stint.projections.JobViewR\x04jobs\x12\x1d\n" +
 	"\n" +
-	"unknown_id\x18\x02 \x01(\bR\tunknownId\"\xd3\x01\n" +
+	"unknown_id\x18\x02 \x01(\bR\tunknownId\x12+\n" +
+	"\x05specs\x18\x03 \x03(\v2\x15.stint.events.JobSpecR\x05specs\x12+\n" +
+	"\x06owners\x18\x04 \x03(\v2\x13.stint.events.OwnerR\x06owners\"\xfd\x01\n" +
 	"\aJobView\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x124\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x1a.stint.projections.OutcomeR\aoutcome\x12.\n" +
 	"\x05array\x18\x03 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12\x16\n" +
 	"\x06arrays\x18\x05 \x03(\rR\x06arrays\x12 \n" +
-	"\vassociation\x18\x04 \x01(\rR\vassociation\"\xdc\x01\n" +
+	"\vassociation\x18\x04 \x01(\rR\vassociation\x12\x12\n" +
+	"\x04spec\x18\x06 \x01(\rR\x04spec\x12\x14\n" +
+	"\x05owner\x18\a \x01(\rR\x05owner\"\xdc\x01\n" +
 	"\aOutcome\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12,\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x12\n" +
@@ -3704,18 +3750,19 @@ var file_projections_view_proto_goTypes = []any{
 	(*events.JobSpec)(nil),      // 42: stint.events.JobSpec
 	(events.Code)(0),            // 43: stint.events.Code
 	(events.JobState)(0),        // 44: stint.events.JobState
-	(*Job)(nil),                 // 45: stint.projections.Job
-	(*Array)(nil),               // 46: stint.projections.Array
-	(events.Reason)(0),          // 47: stint.events.Reason
-	(*Node)(nil),                // 48: stint.projections.Node
-	(*events.PartitionDef)(nil), // 49: stint.events.PartitionDef
-	(*events.Config)(nil),       // 50: stint.events.Config
-	(*IntentVerdict)(nil),       // 51: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 52: stint.projections.TermState
-	(*VoidCount)(nil),           // 53: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 54: stint.projections.PolicyState
-	(*Crontab)(nil),             // 55: stint.projections.Crontab
-	(*Trigger)(nil),             // 56: stint.projections.Trigger
+	(*events.Owner)(nil),        // 45: stint.events.Owner
+	(*Job)(nil),                 // 46: stint.projections.Job
+	(*Array)(nil),               // 47: stint.projections.Array
+	(events.Reason)(0),          // 48: stint.events.Reason
+	(*Node)(nil),                // 49: stint.projections.Node
+	(*events.PartitionDef)(nil), // 50: stint.events.PartitionDef
+	(*events.Config)(nil),       // 51: stint.events.Config
+	(*IntentVerdict)(nil),       // 52: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 53: stint.projections.TermState
+	(*VoidCount)(nil),           // 54: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 55: stint.projections.PolicyState
+	(*Crontab)(nil),             // 56: stint.projections.Crontab
+	(*Trigger)(nil),             // 57: stint.projections.Trigger
 }
 var file_projections_view_proto_depIdxs = []int32{
 	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
@@ -3749,50 +3796,52 @@ var file_projections_view_proto_depIdxs = []int32{
 	43, // 28: stint.projections.AnswerTest.code:type_name -> stint.events.Code
 	44, // 29: stint.projections.AskJobs.states:type_name -> stint.events.JobState
 	7,  // 30: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	45, // 31: stint.projections.JobView.job:type_name -> stint.projections.Job
-	8,  // 32: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	46, // 33: stint.projections.JobView.array:type_name -> stint.projections.Array
-	47, // 34: stint.projections.Outcome.reason:type_name -> stint.events.Reason
-	9,  // 35: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	47, // 36: stint.projections.Blocker.reason:type_name -> stint.events.Reason
-	8,  // 37: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	48, // 38: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	49, // 39: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	50, // 40: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	13, // 41: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	50, // 42: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	50, // 43: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
-	16, // 44: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
-	51, // 45: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	48, // 46: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	21, // 47: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	50, // 48: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	45, // 49: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	46, // 50: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	45, // 51: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
-	52, // 52: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	53, // 53: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 54: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 55: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	26, // 56: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	27, // 57: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	29, // 58: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	28, // 59: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	45, // 60: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	46, // 61: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	45, // 62: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 63: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	54, // 64: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	50, // 65: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	36, // 66: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	36, // 67: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	55, // 68: stint.projections.AnswerCrontab.crontab:type_name -> stint.projections.Crontab
-	56, // 69: stint.projections.AnswerTriggers.triggers:type_name -> stint.projections.Trigger
-	70, // [70:70] is the sub-list for method output_type
-	70, // [70:70] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	42, // 31: stint.projections.AnswerJobs.specs:type_name -> stint.events.JobSpec
+	45, // 32: stint.projections.AnswerJobs.owners:type_name -> stint.events.Owner
+	46, // 33: stint.projections.JobView.job:type_name -> stint.projections.Job
+	8,  // 34: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
+	47, // 35: stint.projections.JobView.array:type_name -> stint.projections.Array
+	48, // 36: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	9,  // 37: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
+	48, // 38: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	8,  // 39: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
+	49, // 40: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	50, // 41: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	51, // 42: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	13, // 43: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
+	51, // 44: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	51, // 45: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
+	16, // 46: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
+	52, // 47: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	49, // 48: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	21, // 49: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
+	51, // 50: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	46, // 51: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	47, // 52: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	46, // 53: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
+	53, // 54: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	54, // 55: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	7,  // 56: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
+	7,  // 57: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
+	26, // 58: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
+	27, // 59: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
+	29, // 60: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
+	28, // 61: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
+	46, // 62: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	47, // 63: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	46, // 64: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	0,  // 65: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
+	55, // 66: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	51, // 67: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	36, // 68: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	36, // 69: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	56, // 70: stint.projections.AnswerCrontab.crontab:type_name -> stint.projections.Crontab
+	57, // 71: stint.projections.AnswerTriggers.triggers:type_name -> stint.projections.Trigger
+	72, // [72:72] is the sub-list for method output_type
+	72, // [72:72] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 var file_projections_view_proto_once sync.Once

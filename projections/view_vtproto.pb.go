@@ -305,20 +305,8 @@ func (m *AskTest) CloneVT() *AskTest {
 		return (*AskTest)(nil)
 	}
 	r := new(AskTest)
-	if rhs := m.Author; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Author }); ok {
-			r.Author = vtpb.CloneVT()
-		} else {
-			r.Author = proto.Clone(rhs).(*events.Author)
-		}
-	}
-	if rhs := m.Spec; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.JobSpec }); ok {
-			r.Spec = vtpb.CloneVT()
-		} else {
-			r.Spec = proto.Clone(rhs).(*events.JobSpec)
-		}
-	}
+	r.Author = m.Author.CloneVT()
+	r.Spec = m.Spec.CloneVT()
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -362,6 +350,7 @@ func (m *AskJobs) CloneVT() *AskJobs {
 	r.Nodes = m.Nodes
 	r.Slim = m.Slim
 	r.Associations = m.Associations
+	r.Shared = m.Shared
 	if rhs := m.Ids; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -421,6 +410,20 @@ func (m *AnswerJobs) CloneVT() *AnswerJobs {
 		}
 		r.Jobs = tmpContainer
 	}
+	if rhs := m.Specs; rhs != nil {
+		tmpContainer := make([]*events.JobSpec, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Specs = tmpContainer
+	}
+	if rhs := m.Owners; rhs != nil {
+		tmpContainer := make([]*events.Owner, len(rhs))
+		for k, v := range rhs {
+			tmpContainer[k] = v.CloneVT()
+		}
+		r.Owners = tmpContainer
+	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -441,6 +444,8 @@ func (m *JobView) CloneVT() *JobView {
 	r.Outcome = m.Outcome.CloneVT()
 	r.Array = m.Array.CloneVT()
 	r.Association = m.Association
+	r.Spec = m.Spec
+	r.Owner = m.Owner
 	if rhs := m.Arrays; rhs != nil {
 		tmpContainer := make([]uint32, len(rhs))
 		copy(tmpContainer, rhs)
@@ -563,6 +568,7 @@ func (m *AnswerNodes) CloneVT() *AnswerNodes {
 		return (*AnswerNodes)(nil)
 	}
 	r := new(AnswerNodes)
+	r.Config = m.Config.CloneVT()
 	r.NodesPrivate = m.NodesPrivate
 	r.PartitionsPrivate = m.PartitionsPrivate
 	if rhs := m.Nodes; rhs != nil {
@@ -575,20 +581,9 @@ func (m *AnswerNodes) CloneVT() *AnswerNodes {
 	if rhs := m.Partitions; rhs != nil {
 		tmpContainer := make([]*events.PartitionDef, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.PartitionDef }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.PartitionDef)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Partitions = tmpContainer
-	}
-	if rhs := m.Config; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
-			r.Config = vtpb.CloneVT()
-		} else {
-			r.Config = proto.Clone(rhs).(*events.Config)
-		}
 	}
 	if rhs := m.Now; rhs != nil {
 		tmpContainer := make([]*NodeNow, len(rhs))
@@ -649,25 +644,13 @@ func (m *AnswerConfig) CloneVT() *AnswerConfig {
 		return (*AnswerConfig)(nil)
 	}
 	r := new(AnswerConfig)
+	r.Config = m.Config.CloneVT()
 	r.Seq = m.Seq
 	r.BootUs = m.BootUs
 	r.Controller = m.Controller
 	r.NextId = m.NextId
+	r.Given = m.Given.CloneVT()
 	r.ConfFile = m.ConfFile
-	if rhs := m.Config; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
-			r.Config = vtpb.CloneVT()
-		} else {
-			r.Config = proto.Clone(rhs).(*events.Config)
-		}
-	}
-	if rhs := m.Given; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
-			r.Given = vtpb.CloneVT()
-		} else {
-			r.Given = proto.Clone(rhs).(*events.Config)
-		}
-	}
 	if rhs := m.Licenses; rhs != nil {
 		tmpContainer := make([]*LicenseUse, len(rhs))
 		for k, v := range rhs {
@@ -776,6 +759,7 @@ func (m *AnswerNode) CloneVT() *AnswerNode {
 	}
 	r := new(AnswerNode)
 	r.Node = m.Node.CloneVT()
+	r.Config = m.Config.CloneVT()
 	r.Unknown = m.Unknown
 	r.ConfigSeq = m.ConfigSeq
 	if rhs := m.Runs; rhs != nil {
@@ -784,13 +768,6 @@ func (m *AnswerNode) CloneVT() *AnswerNode {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Runs = tmpContainer
-	}
-	if rhs := m.Config; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
-			r.Config = vtpb.CloneVT()
-		} else {
-			r.Config = proto.Clone(rhs).(*events.Config)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -1117,14 +1094,8 @@ func (m *AnswerPolicy) CloneVT() *AnswerPolicy {
 	}
 	r := new(AnswerPolicy)
 	r.Policy = m.Policy.CloneVT()
+	r.Config = m.Config.CloneVT()
 	r.Controller = m.Controller
-	if rhs := m.Config; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.Config }); ok {
-			r.Config = vtpb.CloneVT()
-		} else {
-			r.Config = proto.Clone(rhs).(*events.Config)
-		}
-	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -2007,18 +1978,10 @@ func (this *AskTest) EqualVT(that *AskTest) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if equal, ok := interface{}(this.Author).(interface{ EqualVT(*events.Author) bool }); ok {
-		if !equal.EqualVT(that.Author) {
-			return false
-		}
-	} else if !proto.Equal(this.Author, that.Author) {
+	if !this.Author.EqualVT(that.Author) {
 		return false
 	}
-	if equal, ok := interface{}(this.Spec).(interface{ EqualVT(*events.JobSpec) bool }); ok {
-		if !equal.EqualVT(that.Spec) {
-			return false
-		}
-	} else if !proto.Equal(this.Spec, that.Spec) {
+	if !this.Spec.EqualVT(that.Spec) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2149,6 +2112,9 @@ func (this *AskJobs) EqualVT(that *AskJobs) bool {
 	if this.Associations != that.Associations {
 		return false
 	}
+	if this.Shared != that.Shared {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2184,6 +2150,40 @@ func (this *AnswerJobs) EqualVT(that *AnswerJobs) bool {
 	}
 	if this.UnknownId != that.UnknownId {
 		return false
+	}
+	if len(this.Specs) != len(that.Specs) {
+		return false
+	}
+	for i, vx := range this.Specs {
+		vy := that.Specs[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &events.JobSpec{}
+			}
+			if q == nil {
+				q = &events.JobSpec{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
+	}
+	if len(this.Owners) != len(that.Owners) {
+		return false
+	}
+	for i, vx := range this.Owners {
+		vy := that.Owners[i]
+		if p, q := vx, vy; p != q {
+			if p == nil {
+				p = &events.Owner{}
+			}
+			if q == nil {
+				q = &events.Owner{}
+			}
+			if !p.EqualVT(q) {
+				return false
+			}
+		}
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -2221,6 +2221,12 @@ func (this *JobView) EqualVT(that *JobView) bool {
 		if vx != vy {
 			return false
 		}
+	}
+	if this.Spec != that.Spec {
+		return false
+	}
+	if this.Owner != that.Owner {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -2416,22 +2422,12 @@ func (this *AnswerNodes) EqualVT(that *AnswerNodes) bool {
 			if q == nil {
 				q = &events.PartitionDef{}
 			}
-			if equal, ok := interface{}(p).(interface {
-				EqualVT(*events.PartitionDef) bool
-			}); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
 	}
-	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
-		if !equal.EqualVT(that.Config) {
-			return false
-		}
-	} else if !proto.Equal(this.Config, that.Config) {
+	if !this.Config.EqualVT(that.Config) {
 		return false
 	}
 	if len(this.Now) != len(that.Now) {
@@ -2517,11 +2513,7 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 	} else if this == nil || that == nil {
 		return false
 	}
-	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
-		if !equal.EqualVT(that.Config) {
-			return false
-		}
-	} else if !proto.Equal(this.Config, that.Config) {
+	if !this.Config.EqualVT(that.Config) {
 		return false
 	}
 	if this.Seq != that.Seq {
@@ -2536,11 +2528,7 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 	if this.NextId != that.NextId {
 		return false
 	}
-	if equal, ok := interface{}(this.Given).(interface{ EqualVT(*events.Config) bool }); ok {
-		if !equal.EqualVT(that.Given) {
-			return false
-		}
-	} else if !proto.Equal(this.Given, that.Given) {
+	if !this.Given.EqualVT(that.Given) {
 		return false
 	}
 	if this.ConfFile != that.ConfFile {
@@ -2713,11 +2701,7 @@ func (this *AnswerNode) EqualVT(that *AnswerNode) bool {
 			}
 		}
 	}
-	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
-		if !equal.EqualVT(that.Config) {
-			return false
-		}
-	} else if !proto.Equal(this.Config, that.Config) {
+	if !this.Config.EqualVT(that.Config) {
 		return false
 	}
 	if this.Unknown != that.Unknown {
@@ -3231,11 +3215,7 @@ func (this *AnswerPolicy) EqualVT(that *AnswerPolicy) bool {
 	if !this.Policy.EqualVT(that.Policy) {
 		return false
 	}
-	if equal, ok := interface{}(this.Config).(interface{ EqualVT(*events.Config) bool }); ok {
-		if !equal.EqualVT(that.Config) {
-			return false
-		}
-	} else if !proto.Equal(this.Config, that.Config) {
+	if !this.Config.EqualVT(that.Config) {
 		return false
 	}
 	if this.Controller != that.Controller {
@@ -4115,46 +4095,22 @@ func (m *AskTest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Spec != nil {
-		if vtmsg, ok := interface{}(m.Spec).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Spec)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Spec.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x12
 	}
 	if m.Author != nil {
-		if vtmsg, ok := interface{}(m.Author).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Author)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Author.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -4264,6 +4220,16 @@ func (m *AskJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Shared {
+		i--
+		if m.Shared {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x60
 	}
 	if m.Associations {
 		i--
@@ -4421,6 +4387,30 @@ func (m *AnswerJobs) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Owners) > 0 {
+		for iNdEx := len(m.Owners) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Owners[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x22
+		}
+	}
+	if len(m.Specs) > 0 {
+		for iNdEx := len(m.Specs) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Specs[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x1a
+		}
+	}
 	if m.UnknownId {
 		i--
 		if m.UnknownId {
@@ -4475,6 +4465,16 @@ func (m *JobView) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Owner != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Owner))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.Spec != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Spec))
+		i--
+		dAtA[i] = 0x30
 	}
 	if len(m.Arrays) > 0 {
 		var pksize2 int
@@ -4858,47 +4858,23 @@ func (m *AnswerNodes) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		}
 	}
 	if m.Config != nil {
-		if vtmsg, ok := interface{}(m.Config).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Config)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
 	if len(m.Partitions) > 0 {
 		for iNdEx := len(m.Partitions) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Partitions[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Partitions[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Partitions[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x12
 		}
@@ -5056,24 +5032,12 @@ func (m *AnswerConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x3a
 	}
 	if m.Given != nil {
-		if vtmsg, ok := interface{}(m.Given).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Given)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Given.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -5100,24 +5064,12 @@ func (m *AnswerConfig) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x10
 	}
 	if m.Config != nil {
-		if vtmsg, ok := interface{}(m.Config).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Config)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
 	}
@@ -5383,24 +5335,12 @@ func (m *AnswerNode) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x20
 	}
 	if m.Config != nil {
-		if vtmsg, ok := interface{}(m.Config).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Config)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -6309,24 +6249,12 @@ func (m *AnswerPolicy) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x1a
 	}
 	if m.Config != nil {
-		if vtmsg, ok := interface{}(m.Config).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Config)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Config.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x12
 	}
@@ -7126,23 +7054,11 @@ func (m *AskTest) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Author != nil {
-		if size, ok := interface{}(m.Author).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Author)
-		}
+		l = m.Author.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Spec != nil {
-		if size, ok := interface{}(m.Spec).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Spec)
-		}
+		l = m.Spec.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -7246,6 +7162,9 @@ func (m *AskJobs) SizeVT() (n int) {
 	if m.Associations {
 		n += 2
 	}
+	if m.Shared {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7264,6 +7183,18 @@ func (m *AnswerJobs) SizeVT() (n int) {
 	}
 	if m.UnknownId {
 		n += 2
+	}
+	if len(m.Specs) > 0 {
+		for _, e := range m.Specs {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if len(m.Owners) > 0 {
+		for _, e := range m.Owners {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7296,6 +7227,12 @@ func (m *JobView) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	if m.Spec != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Spec))
+	}
+	if m.Owner != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Owner))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7421,24 +7358,12 @@ func (m *AnswerNodes) SizeVT() (n int) {
 	}
 	if len(m.Partitions) > 0 {
 		for _, e := range m.Partitions {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
 	if m.Config != nil {
-		if size, ok := interface{}(m.Config).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Config)
-		}
+		l = m.Config.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if len(m.Now) > 0 {
@@ -7497,13 +7422,7 @@ func (m *AnswerConfig) SizeVT() (n int) {
 	var l int
 	_ = l
 	if m.Config != nil {
-		if size, ok := interface{}(m.Config).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Config)
-		}
+		l = m.Config.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Seq != 0 {
@@ -7520,13 +7439,7 @@ func (m *AnswerConfig) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.NextId))
 	}
 	if m.Given != nil {
-		if size, ok := interface{}(m.Given).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Given)
-		}
+		l = m.Given.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.ConfFile)
@@ -7639,13 +7552,7 @@ func (m *AnswerNode) SizeVT() (n int) {
 		}
 	}
 	if m.Config != nil {
-		if size, ok := interface{}(m.Config).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Config)
-		}
+		l = m.Config.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Unknown {
@@ -7993,13 +7900,7 @@ func (m *AnswerPolicy) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Config != nil {
-		if size, ok := interface{}(m.Config).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Config)
-		}
+		l = m.Config.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.Controller)
@@ -9516,16 +9417,8 @@ func (m *AskTest) UnmarshalVT(dAtA []byte) error {
 			if m.Author == nil {
 				m.Author = &events.Author{}
 			}
-			if unmarshal, ok := interface{}(m.Author).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Author); err != nil {
-					return err
-				}
+			if err := m.Author.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 2:
@@ -9560,16 +9453,8 @@ func (m *AskTest) UnmarshalVT(dAtA []byte) error {
 			if m.Spec == nil {
 				m.Spec = &events.JobSpec{}
 			}
-			if unmarshal, ok := interface{}(m.Spec).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Spec); err != nil {
-					return err
-				}
+			if err := m.Spec.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		default:
@@ -10243,6 +10128,26 @@ func (m *AskJobs) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Associations = bool(v != 0)
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Shared", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Shared = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -10348,6 +10253,74 @@ func (m *AnswerJobs) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.UnknownId = bool(v != 0)
+		case 3:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Specs", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Specs = append(m.Specs, &events.JobSpec{})
+			if err := m.Specs[len(m.Specs)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Owners", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Owners = append(m.Owners, &events.Owner{})
+			if err := m.Owners[len(m.Owners)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
+			}
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -10601,6 +10574,44 @@ func (m *JobView) UnmarshalVT(dAtA []byte) error {
 				}
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Arrays", wireType)
+			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Spec", wireType)
+			}
+			m.Spec = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Spec |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Owner", wireType)
+			}
+			m.Owner = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Owner |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
 			}
 		default:
 			iNdEx = preIndex
@@ -11399,16 +11410,8 @@ func (m *AnswerNodes) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Partitions = append(m.Partitions, &events.PartitionDef{})
-			if unmarshal, ok := interface{}(m.Partitions[len(m.Partitions)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Partitions[len(m.Partitions)-1]); err != nil {
-					return err
-				}
+			if err := m.Partitions[len(m.Partitions)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 3:
@@ -11443,16 +11446,8 @@ func (m *AnswerNodes) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if unmarshal, ok := interface{}(m.Config).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
-					return err
-				}
+			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 4:
@@ -11805,16 +11800,8 @@ func (m *AnswerConfig) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if unmarshal, ok := interface{}(m.Config).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
-					return err
-				}
+			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 2:
@@ -11938,16 +11925,8 @@ func (m *AnswerConfig) UnmarshalVT(dAtA []byte) error {
 			if m.Given == nil {
 				m.Given = &events.Config{}
 			}
-			if unmarshal, ok := interface{}(m.Given).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Given); err != nil {
-					return err
-				}
+			if err := m.Given.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 7:
@@ -12662,16 +12641,8 @@ func (m *AnswerNode) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if unmarshal, ok := interface{}(m.Config).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
-					return err
-				}
+			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 4:
@@ -14916,16 +14887,8 @@ func (m *AnswerPolicy) UnmarshalVT(dAtA []byte) error {
 			if m.Config == nil {
 				m.Config = &events.Config{}
 			}
-			if unmarshal, ok := interface{}(m.Config).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Config); err != nil {
-					return err
-				}
+			if err := m.Config.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 3:

@@ -68,7 +68,39 @@ func (c *Controller) reply(ctx context.Context, q bus.Nudge) ([]byte, error) {
 	if err := ask.UnmarshalVT(q.Data); err != nil {
 		return nil, fmt.Errorf("the question could not be read: %w", err)
 	}
+	if ask.GetJobs() != nil {
+		return c.answerJobs(ctx, ask)
+	}
 	return c.Answer(ctx, ask).MarshalVT()
+}
+
+// answerJobs is Answer for lists of jobs, which may be long: encoded as they are gone through.
+func (c *Controller) answerJobs(ctx context.Context, ask *projections.Ask) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience(ask))
+	defer cancel()
+	s, a := c.reached(ctx, ask.LeastSeq)
+	if s == nil {
+		return a.MarshalVT()
+	}
+	return projections.Encode(s.view, c.outcomes, ask)
+}
+
+// reached waits for the state to have come to a sequence, at most until ctx ends; without it, the answer says why.
+func (c *Controller) reached(ctx context.Context, least uint64) (*shown, *projections.Answer) {
+	for {
+		s := c.shown.Load()
+		if s == nil {
+			return nil, &projections.Answer{Error: "this controller is still reading the log"}
+		}
+		if s.view.Seq() >= least {
+			return s, nil
+		}
+		select {
+		case <-s.next:
+		case <-ctx.Done():
+			return nil, &projections.Answer{Seq: s.view.Seq(), Error: fmt.Sprintf("this controller has read the log up to %d, and %d was asked for", s.view.Seq(), least)}
+		}
+	}
 }
 
 // Answer answers a question; an error is in the answer. It waits for the least sequence, for verdicts and for the end of

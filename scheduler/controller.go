@@ -46,7 +46,7 @@ type Controller struct {
 	state *projections.Cluster // owned by the loop
 	shown atomic.Pointer[shown]
 
-	batches  chan bus.Batch
+	batches  chan read
 	appended chan appendResult
 	hints    chan leaseHint
 	hashes   chan chan<- hashed
@@ -97,7 +97,7 @@ func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg:      cfg,
 		log:      cfg.Log.With("controller", cfg.Name),
-		batches:  make(chan bus.Batch, 8),
+		batches:  make(chan read, 8),
 		appended: make(chan appendResult, 1),
 		hints:    make(chan leaseHint, 4),
 		hashes:   make(chan chan<- hashed),
@@ -169,12 +169,22 @@ func (c *Controller) start(ctx context.Context) (wait func()) {
 	}
 }
 
+// read is what was read of the log at once, decoded: beside the loop, since that is half of the work when there is much to fold.
+type read struct {
+	events []events.Event
+	tip    bool
+}
+
 // follow hands the log to the loop from the sequence after the fold's on. When it cannot go on, the loop is told.
 func (c *Controller) follow(ctx context.Context) {
 	from := c.state.Seq() + 1
 	err := c.cfg.Bus.Events().Follow(ctx, from, func(b bus.Batch) error {
+		r := read{tip: b.Tip, events: make([]events.Event, len(b.Messages))}
+		for i, m := range b.Messages {
+			r.events[i] = events.Decode(m.Seq, m.Time.UnixMicro(), m.Subject, m.Data)
+		}
 		select {
-		case c.batches <- b:
+		case c.batches <- r:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

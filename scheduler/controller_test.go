@@ -185,7 +185,7 @@ func TestSnapshot(t *testing.T) {
 			hub.Connect("y").Events().Follow(ctx, c.state.Seq()+1, func(b bus.Batch) error {
 				for _, m := range b.Messages {
 					if m.Seq <= wantSeq {
-						c.fold(bus.Batch{Messages: []bus.Message{m}})
+						c.fold(read{events: []events.Event{events.Decode(m.Seq, m.Time.UnixMicro(), m.Subject, m.Data)}})
 					}
 				}
 				if b.Tip {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"stint/events"
-	"stint/events/bus"
 	"stint/projections"
 )
 
@@ -30,7 +29,7 @@ func (c *Controller) loop(ctx context.Context) error {
 				return c.watch.err()
 			}
 			c.fold(b)
-			for more := true; more && !b.Tip; { // what has already arrived is folded before anything is decided
+			for more := true; more && !b.tip; { // what has already arrived is folded before anything is decided
 				select {
 				case b, ok = <-c.batches:
 					if !ok {
@@ -41,7 +40,7 @@ func (c *Controller) loop(ctx context.Context) error {
 					more = false
 				}
 			}
-			if b.Tip {
+			if b.tip {
 				c.lead.tip = true
 			}
 			c.show()
@@ -72,12 +71,11 @@ func (c *Controller) loop(ctx context.Context) error {
 }
 
 // fold applies a batch and notes what follows from it.
-func (c *Controller) fold(b bus.Batch) {
-	for _, m := range b.Messages {
-		if m.Seq <= c.state.Seq() {
+func (c *Controller) fold(b read) {
+	for _, e := range b.events {
+		if e.Seq <= c.state.Seq() {
 			continue
 		}
-		e := events.Decode(m.Seq, m.Time.UnixMicro(), m.Subject, m.Data)
 		v := c.state.Apply(e)
 		if v.Changed {
 			c.lead.cause = true

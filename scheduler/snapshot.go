@@ -187,6 +187,7 @@ func parseSnapshot(data []byte) (*projections.Cluster, []projections.JobEvent, e
 	if err := snap.UnmarshalVT(r.rest); err != nil {
 		return nil, nil, errors.Join(errSnapshot, err)
 	}
+	snap.Share()
 	c, err := projections.Load(snap)
 	if err != nil {
 		return nil, nil, errors.Join(errSnapshot, err)

@@ -219,6 +219,10 @@ func (a *Agent) serveOne(ctx context.Context, c *net.UnixConn, r io.Reader, call
 		resp = call.answer(req)
 	}
 	a.calls.count(kindOf(req), call.peer.uid, time.Since(begin), resp.GetCode() == events.Code_RATE_LIMITED)
+	if relay := call.relay; relay != nil {
+		call.relay = nil
+		return relay.Write(c) == nil
+	}
 	return call.send(resp) == nil
 }
 
@@ -262,13 +266,14 @@ type call struct {
 	ctx   context.Context
 	peer  peer
 	send  func(*wire.Response) error
+	relay *wire.Relay // the answer, if it is another's and only passed on
 }
 
 func refuse(code events.Code, text string) *wire.Response {
 	return &wire.Response{Error: text, Code: code}
 }
 
-// answer meets one request.
+// answer meets one request. Without a response the answer is in relay.
 func (c *call) answer(req *wire.Request) *wire.Response {
 	switch w := req.What.(type) {
 	case *wire.Request_Submit:

@@ -44,7 +44,17 @@ func (c *call) ask(q *projections.Ask) *wire.Response {
 		t.Asker = c.agent.names.User(c.ctx, c.peer.uid, c.peer.gid).User
 	}
 	q.LeastSeq = max(q.LeastSeq, c.agent.seen.Load())
-	a, err := c.agent.askState(c.ctx, view, q, askTime+wait, c.lacks(lacking("controller", askTime+wait)))
+	lacks := c.lacks(lacking("controller", askTime+wait))
+	if view != "config" {
+		data, err := c.agent.relayed(c.ctx, view, q, askTime+wait, lacks)
+		if err != nil {
+			return refuse(events.Code_OK, sentence(err, "controller"))
+		}
+		c.agent.saw(projections.SeqOf(data))
+		c.relay = &wire.Relay{Answer: data}
+		return nil
+	}
+	a, err := c.agent.askState(c.ctx, view, q, askTime+wait, lacks)
 	if err != nil {
 		return refuse(events.Code_OK, sentence(err, "controller"))
 	}
@@ -87,9 +97,13 @@ func viewOf(q *projections.Ask) (view string, wait time.Duration) {
 
 // askState puts a question to a controller. lacks, if any, is called when there is none.
 func (a *Agent) askState(ctx context.Context, view string, q *projections.Ask, limit time.Duration, lacks func()) (*projections.Answer, error) {
-	answer := new(projections.Answer)
-	if err := a.relay(ctx, view, q, answer, limit, lacks); err != nil {
+	data, err := a.relayed(ctx, view, q, limit, lacks)
+	if err != nil {
 		return nil, err
+	}
+	answer := new(projections.Answer)
+	if err := answer.UnmarshalVT(data); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	}
 	a.saw(answer.Seq)
 	return answer, nil
@@ -107,34 +121,36 @@ func (c *call) account(q *rows.Ask) *wire.Response {
 	if s := q.GetStory(); s != nil {
 		wait = time.Duration(min(s.WaitMs, 3_600_000)) * time.Millisecond
 	}
-	a := new(rows.Answer)
-	if err := c.agent.relay(c.ctx, "account", q, a, askTime+wait, c.lacks(lacking("ledger", askTime+wait))); err != nil {
+	data, err := c.agent.relayed(c.ctx, "account", q, askTime+wait, c.lacks(lacking("ledger", askTime+wait)))
+	if err != nil {
 		return refuse(events.Code_OK, sentence(err, "ledger"))
 	}
-	return &wire.Response{What: &wire.Response_Account{Account: a}}
+	c.relay = &wire.Relay{Account: data}
+	return nil
 }
 
-// relay asks on ask.<view> until somebody answers or the limit is over: one who answers may be about to come back.
-func (a *Agent) relay(ctx context.Context, view string, q interface{ MarshalVT() ([]byte, error) }, answer interface{ UnmarshalVT([]byte) error }, limit time.Duration, lacks func()) error {
+// relayed asks on ask.<view> until somebody answers or the limit is over: one who answers may be about to come back. The answer is as it came:
+// who only passes it on need not read it.
+func (a *Agent) relayed(ctx context.Context, view string, q interface{ MarshalVT() ([]byte, error) }, limit time.Duration, lacks func()) ([]byte, error) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	data, err := q.MarshalVT()
 	if err != nil {
-		return fmt.Errorf("encoding the question: %w", err)
+		return nil, fmt.Errorf("encoding the question: %w", err)
 	}
 	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		got, err := a.cfg.Bus.Wire().Ask(ctx, events.SubjectAsk(view), data)
 		if err == nil {
-			return answer.UnmarshalVT(got)
+			return got, nil
 		}
 		var words *bus.AnswerError
 		if errors.Is(last, bus.ErrNobody) && ctx.Err() != nil {
-			return last // the time ended in the middle of another try
+			return nil, last // the time ended in the middle of another try
 		}
 		if errors.As(err, &words) || ctx.Err() != nil {
-			return err
+			return nil, err
 		}
 		last = err
 		if lacks != nil && errors.Is(err, bus.ErrNobody) && time.Since(begun) > lacksAfter {
@@ -142,7 +158,7 @@ func (a *Agent) relay(ctx context.Context, view string, q interface{ MarshalVT()
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return nil, err
 		case <-time.After(pause):
 		}
 	}

@@ -112,7 +112,12 @@ func (w *World) account(command string, q *rows.Ask) (*rows.Answer, error) {
 
 // jobs asks for rows of the queue.
 func (w *World) jobs(command string, q *projections.AskJobs) (*projections.Answer, error) {
-	return w.ask(command, &projections.Ask{What: &projections.Ask_Jobs{Jobs: q}})
+	q.Shared = true
+	a, err := w.ask(command, &projections.Ask{What: &projections.Ask_Jobs{Jobs: q}})
+	if jobs := a.GetJobs(); jobs != nil {
+		jobs.Unshare()
+	}
+	return a, err
 }
 
 // config asks for the configuration.
