@@ -10,6 +10,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -18,6 +19,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,7 +75,9 @@ func measure(ctx context.Context) error {
 	}
 	defer end()
 	var alone, asked, questions []time.Duration
+	var idle, busy time.Duration
 	for range *turns {
+		begin := spent()
 		seqs, err := submissions(ctx)
 		if err != nil {
 			return err
@@ -81,12 +85,15 @@ func measure(ctx context.Context) error {
 		if alone, err = decided(ctx, log, seqs, alone); err != nil {
 			return err
 		}
+		idle += spent() - begin
+		begin = spent()
 		askCtx, stop := context.WithCancel(ctx)
 		answered := make(chan []time.Duration)
 		failed := make(chan error, *conns)
 		go func() { answered <- ask(askCtx, failed) }()
 		seqs, err = submissions(ctx)
 		stop()
+		busy += spent() - begin
 		questions = append(questions, <-answered...)
 		select {
 		case err = <-failed:
@@ -101,6 +108,7 @@ func measure(ctx context.Context) error {
 	}
 	fmt.Printf("%d connections, each for the %d jobs of its user; %d jobs of others wait\n", *conns, *jobs, *others)
 	fmt.Printf("questions, from asking to the answer read:     %s, %.0f/s\n", spread(questions), float64(len(questions))/float64(*turns**seconds))
+	fmt.Printf("CPU of the daemons for a question:             %.3f ms\n", (busy-idle).Seconds()*1000/float64(max(1, len(questions))))
 	fmt.Printf("intent to decision without questions:          %s\n", spread(alone))
 	fmt.Printf("intent to decision with questions:             %s\n", spread(asked))
 	fmt.Printf("p99 with questions, divided by that without:   %.2f\n", float64(at(asked, 99))/float64(max(1, at(alone, 99))))
@@ -128,13 +136,25 @@ func job() *wire.Job {
 	}}}
 }
 
-// fill gives a user jobs that wait.
+func jobsOf(uid int) *projections.Ask {
+	return &projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Users: []string{strconv.Itoa(uid)}, Slim: true, Shared: true}}}
+}
+
+// fill gives a user jobs that wait, as many as there are too few.
 func fill(uid, n int) error {
 	c, err := wire.Dial(*dir)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if n == 0 {
+		return nil
+	}
+	a, err := c.Ask(jobsOf(uid))
+	if err != nil {
+		return err
+	}
+	n -= len(a.GetJobs().GetJobs())
 	for n > 0 {
 		part := min(n, 1000)
 		s := &wire.Submit{AsUser: strconv.Itoa(uid), WaitMs: 60_000}
@@ -185,7 +205,7 @@ func ask(ctx context.Context, failed chan<- error) (all []time.Duration) {
 				return
 			}
 			defer c.Close()
-			q := &projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Users: []string{strconv.Itoa(firstUser + i)}, Slim: true}}}
+			q := jobsOf(firstUser + i)
 			var mine []time.Duration
 			for next := time.Now().Add(step * time.Duration(i) / time.Duration(*conns)); ctx.Err() == nil; next = next.Add(step) {
 				time.Sleep(time.Until(next))
@@ -229,6 +249,31 @@ func open(ctx context.Context) (bus.Log, func() error, error) {
 		return nil, nil, err
 	}
 	return b.Events(), b.Close, nil
+}
+
+// spent is the CPU time that the daemons of the cluster have used, those of its nodes apart.
+func spent() (sum time.Duration) {
+	p, err := site.Dir(*dir).LoadProcesses()
+	if err != nil {
+		return 0
+	}
+	pids := []int{p.Pid}
+	for name, pid := range p.Children {
+		if !strings.Contains(name, ":") {
+			pids = append(pids, pid)
+		}
+	}
+	for _, pid := range pids {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if len(f) < 13 {
+			continue
+		}
+		user, _ := strconv.Atoi(f[11])
+		system, _ := strconv.Atoi(f[12])
+		sum += time.Duration(user+system) * 10 * time.Millisecond
+	}
+	return sum
 }
 
 var errFound = errors.New("all were found")
