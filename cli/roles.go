@@ -173,6 +173,9 @@ func (h *host) runController(ctx context.Context, s *server.Server) error {
 func (h *host) runAgent(ctx context.Context, s *server.Server) error {
 	return h.with(ctx, bus.Role{Kind: bus.Agent, Name: events.Token(site.HostName())}, s, func(b bus.Bus) error {
 		c := agent.Config{Bus: b, Host: site.HostName(), Dir: string(h.dir), Version: Build(), Log: h.named("agent"), Mode: 0o600, Conf: h.cluster.ConfFile}
+		if h.cluster.Embedded {
+			c.LogDir = h.dir.Bus()
+		}
 		if uid := uint32(os.Geteuid()); uid == 0 {
 			c.Mode = 0o666
 		} else {
@@ -186,9 +189,17 @@ func (h *host) runAgent(ctx context.Context, s *server.Server) error {
 	})
 }
 
+// absentTime is how long a ledger that cannot be opened says so before it is tried again.
+const absentTime = 5 * time.Second
+
 func (h *host) runLedger(ctx context.Context, s *server.Server) error {
 	l, err := ledger.Open(h.dir.Ledger(), ledger.Options{Log: h.named("ledger"), Host: site.HostName()})
 	if err != nil {
+		ctx, cancel := context.WithTimeout(ctx, absentTime)
+		defer cancel()
+		if err := h.with(ctx, bus.Role{Kind: bus.Ledger}, s, func(b bus.Bus) error { return ledger.Absent(ctx, b, err) }); err != nil {
+			h.named("ledger").Warn("who asks for accounting is not told why there is none", "error", err)
+		}
 		return err
 	}
 	defer l.Close()

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("STINT_TEST_GREEDY") != "" {
 		os.Exit(m.Run()) // as another user: see TestGreed
 	}
+	if bin = os.Getenv("STINT_TEST_BIN"); bin != "" {
+		os.Exit(m.Run()) // built already: in a virtual machine nothing else will do
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "stint-test-bin-")
 		if err != nil {
@@ -58,6 +61,14 @@ const patience = 60 * time.Second
 // start runs `stint up --detach` with options, and takes the cluster down when the test ends.
 func start(t *testing.T, options ...string) *cluster {
 	t.Helper()
+	c := planned(t)
+	c.up(options...)
+	return c
+}
+
+// planned is a cluster that has folders and has not been started; it is taken down when the test ends.
+func planned(t *testing.T) *cluster {
+	t.Helper()
 	base, err := os.MkdirTemp("", "stint-test-")
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +89,6 @@ func start(t *testing.T, options ...string) *cluster {
 		c.try("stint", "down", "--kill")
 		os.RemoveAll(base)
 	})
-	c.up(options...)
 	return c
 }
 

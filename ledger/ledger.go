@@ -44,6 +44,8 @@ type Ledger struct {
 	fs  vfs.FS
 	db  *pebble.DB
 
+	gate *gate // between the storage engine and the disk
+
 	fold    *projections.Cluster
 	tables  *tables
 	cursor  uint64 // rows up to here are committed
@@ -130,6 +132,9 @@ func Open(dir string, o Options) (*Ledger, error) {
 			return nil, fmt.Errorf("syncing the directory %s: %w", d, err)
 		}
 	}
+	if why := l.room(); why != "" { // an engine that fails as it opens cannot be thrown away
+		return nil, errors.New(why)
+	}
 	if err := l.openTables(); err != nil {
 		return nil, err
 	}
@@ -144,10 +149,11 @@ func Open(dir string, o Options) (*Ledger, error) {
 const tablesDir = "tables"
 
 func (l *Ledger) openTables() (err error) {
+	l.gate = &gate{FS: l.fs}
 	cache := pebble.NewCache(l.o.CacheBytes)
 	defer cache.Unref()
 	opts := &pebble.Options{
-		FS:                 l.fs,
+		FS:                 l.gate,
 		FormatMajorVersion: pebble.FormatNewest,
 		Cache:              cache,
 		MemTableSize:       32 << 20,
@@ -157,7 +163,7 @@ func (l *Ledger) openTables() (err error) {
 		LBaseMaxBytes:         256 << 20,
 		Logger:                &logger{l},
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { l.stand("writing in the background: " + err.Error()) },
+			BackgroundError: func(err error) { l.fail(fmt.Errorf("writing in the background: %w", err)) }, // it would try again at once, for ever
 			DataCorruption:  l.corrupt,
 		},
 	}
@@ -175,9 +181,11 @@ func (l *Ledger) openTables() (err error) {
 		return err
 	})
 	var d *DamagedError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	l.gate.close()
+	switch {
 	case errors.As(err, &d):
 		return err
 	case errors.Is(err, os.ErrPermission):
@@ -362,7 +370,8 @@ func (l *Ledger) Close() error {
 		return nil
 	}
 	if broken != nil {
-		return nil // the storage engine is not in a state to be closed
+		l.gate.close() // the storage engine is not in a state to be closed
+		return nil
 	}
 	l.asked.Wait()
 	err := l.Commit(true)

@@ -33,11 +33,11 @@ func (l *Ledger) corrupt(info pebble.DataCorruptionInfo) {
 
 // fail marks the ledger as broken. The cursor is where the last batch left it, since rows and cursor are one write.
 func (l *Ledger) fail(err error) {
-	what := "its storage failed"
+	what := "its storage failed, and is opened again"
 	if vfs.IsNoSpaceError(err) || strings.Contains(err.Error(), "no space left") {
-		what = "the disk is full: free some space"
+		what = "the disk is full; free some space, it goes on by itself"
 	}
-	l.broke(fmt.Errorf("the ledger in %s stands still at sequence %d: %s, then start it again (%w)", l.dir, l.Seq(), what, err))
+	l.broke(fmt.Errorf("the ledger in %s stands still at sequence %d: %s (%w)", l.dir, l.Seq(), what, err))
 }
 
 func (l *Ledger) broke(err error) {

@@ -51,7 +51,7 @@ func TestWriteErrors(t *testing.T) {
 			t.Fatalf("from %d on the disk was full and nothing failed", at)
 		}
 		stops++
-		if !strings.Contains(err.Error(), "disk is full") || !strings.Contains(err.Error(), "start it again") {
+		if !strings.Contains(err.Error(), "disk is full") || !strings.Contains(err.Error(), "goes on by itself") {
 			t.Errorf("it says: %v", err)
 		}
 		if got := l.Seq(); got != at {
@@ -75,6 +75,60 @@ func TestWriteErrors(t *testing.T) {
 	}
 	if stops < 5 {
 		t.Fatalf("only %d stops", stops)
+	}
+}
+
+// Tables whose storage failed are opened again by the same process, as `stint up` does, and what is left of the failed engine
+// writes no more.
+func TestOpenAgainAfterWriteError(t *testing.T) {
+	h := sample(t)
+	end := uint64(len(h.log))
+	want := open(t, vfs.NewMem(), Options{})
+	defer want.Close()
+	feed(t, want, h, end, 1)
+	dir := t.TempDir()
+	var full atomic.Bool
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate) {
+			return &errNoSpace{op.Path}
+		}
+		return nil
+	}))
+	for try := range 3 {
+		full.Store(false)
+		l, err := Open(dir, Options{FS: fs, MinFreeBytes: 1})
+		if err != nil {
+			t.Fatalf("try %d: %v", try, err)
+		}
+		feed(t, l, h, end/2, 1)
+		if err := l.Commit(true); err != nil {
+			t.Fatal(err)
+		}
+		full.Store(true)
+		for seq := end/2 + 1; seq <= end && err == nil; seq++ {
+			if err = l.Apply(h.event(seq)); err == nil {
+				err = l.Commit(true)
+			}
+		}
+		if err == nil {
+			t.Fatal("the disk was full and nothing failed")
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, Options{FS: fs, MinFreeBytes: 1}); err == nil || !strings.Contains(err.Error(), "disk is full") && !strings.Contains(err.Error(), "no space left") {
+			t.Fatalf("opening with a full disk: %v", err)
+		}
+	}
+	full.Store(false)
+	l, err := Open(dir, Options{FS: fs, MinFreeBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(t, l, h, end, 1)
+	same(t, "after all", want, l)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -40,6 +40,7 @@ type Config struct {
 	Limits  Limits
 	Names   *Names // nil: the host's
 	Conf    string // path of slurm.conf, empty: there is none
+	LogDir  string // where the bus keeps the log, if that is on this host
 }
 
 // Agent serves one host.

@@ -27,6 +27,11 @@ func (c *call) crontab(t *wire.Crontab) *wire.Response {
 	if r := c.limited(1); r != nil {
 		return r
 	}
+	if len(t.Entries) > 0 {
+		if r := c.agent.full(); r != nil {
+			return r
+		}
+	}
 	body := &events.Crontab{Text: t.Text, Remove: t.Remove}
 	author := c.author()
 	owner := author

@@ -20,6 +20,7 @@ const (
 	blobMost       = 8 << 20         // bytes packed into one blob
 	intentMost     = 200 << 10       // bytes of one intent: what a message must be able to hold
 	keptTime       = 2 * time.Minute // how long to wait for the bus's word that an intent is kept
+	fullTime       = 5 * time.Second // … when its disk is known to be full
 	verdictTime    = 10 * time.Second
 	idTime         = time.Minute      // how long to wait for somebody who knows the id
 	noneTime       = 20 * time.Second // … while there is no controller at all
@@ -66,6 +67,9 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 	if r := c.limited(1 + (len(s.Jobs)-1)/together); r != nil {
 		return r
 	}
+	if r := c.agent.full(); r != nil {
+		return r
+	}
 	author, no := c.authorOf(s)
 	if no != nil {
 		return no
@@ -94,7 +98,7 @@ func (c *call) submit(s *wire.Submit) *wire.Response {
 		intents[i] = &events.Intent{Verb: events.Verb_SUBMIT, Nonce: nonce(), Author: author, Ids: uint32(len(j.Components))}
 	}
 	if err := pack.store(c.ctx, c.agent.cfg.Bus.Blobs()); errors.Is(err, context.DeadlineExceeded) {
-		return refuse(events.Code_OK, fmt.Sprintf("the bus has not taken the script within %s, so nothing was submitted; `stint status` and `stint doctor` say what is wrong", keptTime))
+		return refuse(events.Code_OK, fmt.Sprintf("the bus has not taken the script within %s, so nothing was submitted%s", keptTime, c.agent.short()))
 	} else if err != nil {
 		return refuse(events.Code_OK, "the bus did not take the script, so nothing was submitted: "+err.Error())
 	}
@@ -165,7 +169,11 @@ func (c *call) append(all []*events.Intent, waitMs uint32) ([]*wire.Verdict, *wi
 	bySeq := map[uint64][]int{}
 	var seqs []uint64
 	counts := map[uint64]uint32{}
-	patience := time.NewTimer(keptTime)
+	given := keptTime
+	if free(c.agent.cfg.LogDir) < roomForActs {
+		given = fullTime
+	}
+	patience := time.NewTimer(given)
 	defer patience.Stop()
 	for i, w := range waits {
 		var p place
@@ -175,7 +183,7 @@ func (c *call) append(all []*events.Intent, waitMs uint32) ([]*wire.Verdict, *wi
 			case p = <-w.kept:
 				break waiting
 			case <-patience.C:
-				return nil, refuse(events.Code_OK, fmt.Sprintf("the bus has not taken the request within %s, and may yet take it; look with squeue before you try again (`stint status` and `stint doctor` say what is wrong)", keptTime))
+				return nil, refuse(events.Code_OK, fmt.Sprintf("the bus has not taken the request within %s, and may yet take it; look with squeue before you try again%s", given, c.agent.short()))
 			case <-c.ctx.Done():
 				return nil, refuse(events.Code_OK, "the agent is stopping: the request is not known to be kept, and may yet be")
 			}
