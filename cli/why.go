@@ -12,6 +12,7 @@ import (
 	"stint/cli/slurm/format"
 	"stint/events"
 	"stint/projections"
+	"stint/projections/story"
 )
 
 func whyCommand() *cli.Command {
@@ -57,7 +58,7 @@ func whyCommand() *cli.Command {
 func explain(a *projections.AnswerWhy, q *projections.AskWhy, now time.Time) string {
 	j, o := a.GetJob().GetJob(), a.GetJob().GetOutcome()
 	var b strings.Builder
-	fmt.Fprintf(&b, "Job %s (%s of %s", jobLabel(a.GetJob()), j.GetSpec().GetName(), j.GetOwner().GetUser())
+	fmt.Fprintf(&b, "Job %s (%s of %s", jobLabel(a.GetJob()), story.Clean(j.GetSpec().GetName()), j.GetOwner().GetUser())
 	if q.GetHasTask() && !j.GetHasTask() {
 		fmt.Fprintf(&b, "; of its tasks, %d has not begun and waits with the others", q.Task)
 	}
@@ -123,7 +124,7 @@ func explain(a *projections.AnswerWhy, q *projections.AskWhy, now time.Time) str
 	if n := len(a.Ahead); n > 0 {
 		fmt.Fprintf(&b, "Before it in the queue, most urgent first:\n")
 		for _, v := range a.Ahead {
-			fmt.Fprintf(&b, "  %s %s of %s, priority %d", jobLabel(v), v.Job.GetSpec().GetName(), v.Job.GetOwner().GetUser(), v.Job.Priority)
+			fmt.Fprintf(&b, "  %s %s of %s, priority %d", jobLabel(v), story.Clean(v.Job.GetSpec().GetName()), v.Job.GetOwner().GetUser(), v.Job.Priority)
 			if d := int64(v.Job.Priority) - int64(j.Priority); d > 0 && j.Priority > 0 {
 				fmt.Fprintf(&b, ", which is %d more", d)
 			}

@@ -257,14 +257,13 @@ func numbers(gpus []gpu.GPU) []string {
 	return out
 }
 
-// leftMs is what is left of a run's time on this node, by the wall clock since it started, without what it was suspended; 0:
-// it has no limit.
-func (e *executor) leftMs(job *projections.Job, config *events.Config, startedUnixNs int64, now time.Time) int64 {
+// leftMs is what is left of the time of a run that began so long ago on this node, without what it was suspended; 0: it has no limit.
+func (e *executor) leftMs(job *projections.Job, config *events.Config, since time.Duration) int64 {
 	limit := e.limitMs(job, config)
 	if limit == 0 {
 		return 0
 	}
-	ran := (now.UnixNano()-startedUnixNs)/1e6 - job.GetSuspendedTotalUs()/1e3
+	ran := since.Milliseconds() - job.GetSuspendedTotalUs()/1e3
 	if left := limit - ran; left > 0 {
 		return left
 	}

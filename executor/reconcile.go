@@ -206,7 +206,7 @@ func (e *executor) limitSteps(job *projections.Job) []func(context.Context) {
 		}
 		left := int64(0)
 		if limit > 0 {
-			if left = limit - time.Since(time.Unix(0, st.started.GetStartedUnixNs())).Milliseconds(); left <= 0 {
+			if left = limit - st.started.Ran().Milliseconds(); left <= 0 {
 				left = -1
 			}
 		}
@@ -302,7 +302,7 @@ func (e *executor) steer(job *projections.Job, st *step) []func(context.Context)
 	var acts []func(context.Context)
 	run := st.key
 	if limit := e.limitMs(job, e.config); !st.limitSet || limit != st.limitMs {
-		left := e.leftMs(job, e.config, st.started.GetStartedUnixNs(), time.Now())
+		left := e.leftMs(job, e.config, st.started.Ran())
 		acts = append(acts, func(ctx context.Context) {
 			if _, err := c.SetLimit(ctx, &supervisor.SetLimit{Job: uint64(run.job), Run: run.run, Step: &run.step, LeftMs: left}); err != nil {
 				e.log.Warn("a time limit was not passed on", "step", run.String(), "error", err)

@@ -55,8 +55,13 @@ type cluster struct {
 	env  []string
 }
 
-// patience is how long anything may take that must come about.
-const patience = 60 * time.Second
+// patience is how long anything may take that must come about; longer where machines are emulated.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("STINT_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 60 * time.Second
+}()
 
 // start runs `stint up --detach` with options, and takes the cluster down when the test ends.
 func start(t *testing.T, options ...string) *cluster {

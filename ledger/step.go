@@ -44,7 +44,7 @@ func stepExited(s *rows.StepRow, a *events.Allocation, node string, f *events.St
 		}
 		begin(s, f.StartedUs)
 	}
-	n.EndUs = f.AtUs
+	n.EndUs = f.Over(n.StartUs, f.AtUs)
 	if s.Text == "" {
 		s.Text = f.Text
 	}

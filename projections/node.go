@@ -205,6 +205,7 @@ func (c *Cluster) exited(name string, f *events.StepExited) string {
 	if end.StartedUs == 0 && f.GetStartedUs() != 0 {
 		end.StartedUs = c.plausible(f.GetStartedUs(), j.StartUs)
 	}
+	end.ExitedUs = f.Over(end.StartedUs, end.ExitedUs)
 	end.ExitCode, end.ExitSignal, end.Cause, end.Text = f.GetExitCode(), f.GetExitSignal(), f.GetCause(), f.GetText()
 	c.endOn(j, i, end, f.GetUsage())
 	if n := c.Node(name); n != nil && f.GetCause() == events.EndCause_NODE_UNFIT {

@@ -207,7 +207,7 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 	l := &c.lead
 	now := c.now()
 	timeout := c.nodeTimeout()
-	observed := c.zoned(c.beats.observe(c.state, timeout))
+	observed := c.zoned(c.beats.observe(c.state, timeout, now))
 	due := l.next != 0 && now >= l.next
 	if !l.cause && !due && observed == nil {
 		wait := time.Second

@@ -81,13 +81,14 @@ func (b *beats) forgive() {
 }
 
 // observe is what cycle.Silence finds; nil: nothing.
-func (b *beats) observe(c *projections.Cluster, timeout time.Duration) *events.Observed {
+func (b *beats) observe(c *projections.Cluster, timeout time.Duration, decided int64) *events.Observed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock()
 	heard := func(node string) (cycle.Heard, bool) {
 		last, ever := b.last[node]
-		return cycle.Heard{AgoUs: now.Sub(last).Microseconds(), AtUs: last.UnixMicro()}, ever
+		ago := now.Sub(last).Microseconds()
+		return cycle.Heard{AgoUs: ago, AtUs: decided - ago}, ever // as what is in the state: the wall clock may have been set since
 	}
 	clear(b.lost)
 	silent, returned := cycle.Silence(c, heard, now.Sub(b.forgiven).Microseconds(), timeout.Microseconds(), func(node string) { b.lost[node] = true })

@@ -153,6 +153,9 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
+// refuseTime is how long a caller who is turned away may take to hear it.
+const refuseTime = time.Second
+
 // serve answers the requests of one connection, one after another.
 func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 	defer c.Close()
@@ -168,9 +171,10 @@ func (a *Agent) serve(ctx context.Context, c *net.UnixConn) {
 		wire.Write(c, refuse(events.Code_ACCESS_DENIED, "this cluster belongs to another user"))
 		return
 	}
-	release, ok := a.limiter.connect(peer.uid)
-	if !ok {
-		wire.Write(c, refuse(events.Code_RATE_LIMITED, fmt.Sprintf("you have %d connections to the agent open, which is the most it allows; let some end first", a.limiter.limits.Connections)))
+	release, no := a.limiter.connect(peer.uid)
+	if no != "" {
+		c.SetWriteDeadline(time.Now().Add(refuseTime)) // whoever does not listen keeps no file open
+		wire.Write(c, refuse(events.Code_RATE_LIMITED, no))
 		return
 	}
 	defer release()

@@ -2,8 +2,11 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"stint/cli/slurm/conf"
 	"stint/cli/wire"
@@ -12,7 +15,8 @@ import (
 // Limits hold each user of the host, root and the cluster's own user included, to what one user may ask for at once.
 // Zero values mean the defaults.
 type Limits struct {
-	Connections int     // open at a time; default 256
+	Connections int     // open at a time; default 256, and at most an eighth of the files that this process may open
+	Everybody   int     // connections of all users together; default half of those files
 	Rate        float64 // intents a second, on average; default 2,000
 	Burst       int     // intents at once; default 20,000
 	Script      int     // bytes of a script; default 4 MiB, as Slurm's max_script_size
@@ -21,8 +25,12 @@ type Limits struct {
 }
 
 func (l Limits) filled() Limits {
+	files := openFiles()
 	if l.Connections == 0 {
-		l.Connections = 256
+		l.Connections = max(4, min(256, files/8))
+	}
+	if l.Everybody == 0 {
+		l.Everybody = max(16, files/2)
 	}
 	if l.Rate == 0 {
 		l.Rate = 2000
@@ -42,13 +50,23 @@ func (l Limits) filled() Limits {
 	return l
 }
 
+// openFiles is how many files this process may have open.
+func openFiles() int {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
+		return 1024
+	}
+	return int(min(r.Cur, 1<<20))
+}
+
 // limiter counts what each user does.
 type limiter struct {
 	limits Limits
 	now    func() time.Time
 
-	mu    sync.Mutex
-	users map[uint32]*allowance
+	mu          sync.Mutex
+	users       map[uint32]*allowance
+	connections int // of all
 }
 
 type allowance struct {
@@ -73,20 +91,25 @@ func (l *limiter) user(uid uint32) *allowance {
 	return u
 }
 
-// connect counts a connection until release is called; false: the user has too many.
-func (l *limiter) connect(uid uint32) (release func(), ok bool) {
+// connect counts a connection until release is called; if the user, or all together, have too many, it returns why not.
+func (l *limiter) connect(uid uint32) (release func(), no string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.user(uid)
-	if u.connections >= l.limits.Connections {
-		return nil, false
+	switch {
+	case u.connections >= l.limits.Connections:
+		return nil, fmt.Sprintf("you have %d connections to the agent open, which is the most it allows; let some end first", u.connections)
+	case l.connections >= l.limits.Everybody:
+		return nil, fmt.Sprintf("%d connections to the agent are open, which is the most it has files for (ulimit -n); try again when some have ended", l.connections)
 	}
 	u.connections++
+	l.connections++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		u.connections--
-	}, true
+		l.connections--
+	}, ""
 }
 
 // hold counts n bytes of a request until release is called. It waits as long as the user has too many on their way already;

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +63,29 @@ func TestWhatTakesAToken(t *testing.T) {
 		if got := takesToken(c.req, true); got != c.sites {
 			t.Errorf("%s under rl_enable: %t, want %t", name, got, c.sites)
 		}
+	}
+}
+
+// Connections are limited for each user and for all together, and who is turned away is told by which of the two.
+func TestConnections(t *testing.T) {
+	l := newLimiter(Limits{Connections: 2, Everybody: 3})
+	var releases []func()
+	for n, c := range []struct {
+		uid  uint32
+		want string
+	}{{1, ""}, {1, ""}, {1, "you have 2 connections to the agent open"}, {2, ""}, {2, "3 connections to the agent are open, which is the most it has files for"}} {
+		release, no := l.connect(c.uid)
+		if (no == "") != (c.want == "") || !strings.Contains(no, c.want) {
+			t.Errorf("connection %d is told %q, want %q", n, no, c.want)
+		}
+		if release != nil {
+			releases = append(releases, release)
+		}
+	}
+	for _, release := range releases {
+		release()
+	}
+	if _, no := l.connect(3); no != "" || l.connections != 1 {
+		t.Errorf("after all have ended one is told %q, and %d are open", no, l.connections)
 	}
 }

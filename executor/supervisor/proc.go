@@ -13,6 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Ran is how long ago a step started, whatever the clock was set to since.
+func (x *Started) Ran() time.Duration {
+	if x.GetStartedMonoNs() == 0 { // told by a supervisor that does not say
+		return time.Since(time.Unix(0, x.GetStartedUnixNs()))
+	}
+	return time.Duration(monoNow() - x.GetStartedMonoNs())
+}
+
 // monoNow is the machine's monotonic clock in nanoseconds: it means the same in every process until the machine is
 // started anew, so it may be written to the journal.
 func monoNow() int64 {

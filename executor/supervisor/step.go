@@ -66,7 +66,7 @@ func (st *step) ended() bool {
 }
 
 func (st *step) started() *Started {
-	return &Started{Key: st.launching.Key, Node: st.launching.Node, Pid: st.birth.Pid, StartedUnixNs: st.birth.StartedUnixNs, Warnings: st.birth.Warnings, Note: st.launching.Note}
+	return &Started{Key: st.launching.Key, Node: st.launching.Node, Pid: st.birth.Pid, StartedUnixNs: st.birth.StartedUnixNs, StartedMonoNs: st.birth.StartedMonoNs, Warnings: st.birth.Warnings, Note: st.launching.Note}
 }
 
 // safety is how safe what is written of the step has to be: the end of a keeper is of use only as long as the machine is up.

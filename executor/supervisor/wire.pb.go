@@ -1082,6 +1082,8 @@ type Started struct {
 	StartedUnixNs int64                  `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
 	Warnings      []string               `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	Note          []byte                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	// By the monotonic clock of the machine, which nobody sets; 0: not told.
+	StartedMonoNs int64 `protobuf:"varint,7,opt,name=started_mono_ns,json=startedMonoNs,proto3" json:"started_mono_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1158,6 +1160,13 @@ func (x *Started) GetNote() []byte {
 		return x.Note
 	}
 	return nil
+}
+
+func (x *Started) GetStartedMonoNs() int64 {
+	if x != nil {
+		return x.StartedMonoNs
+	}
+	return 0
 }
 
 type Exited struct {
@@ -3520,14 +3529,15 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x05tasks\x18\f \x03(\v2\x1b.stint.supervisor.TaskUsageR\x05tasks\"N\n" +
 	"\tTaskUsage\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12-\n" +
-	"\x05usage\x18\x02 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\"\xb0\x01\n" +
+	"\x05usage\x18\x02 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\"\xd8\x01\n" +
 	"\aStarted\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
 	"\x03pid\x18\x03 \x01(\x05R\x03pid\x12&\n" +
 	"\x0fstarted_unix_ns\x18\x04 \x01(\x03R\rstartedUnixNs\x12\x1a\n" +
 	"\bwarnings\x18\x05 \x03(\tR\bwarnings\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\fR\x04note\"\xa9\x04\n" +
+	"\x04note\x18\x06 \x01(\fR\x04note\x12&\n" +
+	"\x0fstarted_mono_ns\x18\a \x01(\x03R\rstartedMonoNs\"\xa9\x04\n" +
 	"\x06Exited\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12'\n" +

@@ -308,6 +308,7 @@ func (m *Started) CloneVT() *Started {
 	r.Node = m.Node
 	r.Pid = m.Pid
 	r.StartedUnixNs = m.StartedUnixNs
+	r.StartedMonoNs = m.StartedMonoNs
 	if rhs := m.Warnings; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1593,6 +1594,9 @@ func (this *Started) EqualVT(that *Started) bool {
 		}
 	}
 	if string(this.Note) != string(that.Note) {
+		return false
+	}
+	if this.StartedMonoNs != that.StartedMonoNs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3890,6 +3894,11 @@ func (m *Started) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.StartedMonoNs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartedMonoNs))
+		i--
+		dAtA[i] = 0x38
 	}
 	if len(m.Note) > 0 {
 		i -= len(m.Note)
@@ -6414,6 +6423,9 @@ func (m *Started) SizeVT() (n int) {
 	l = len(m.Note)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.StartedMonoNs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartedMonoNs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -9685,6 +9697,25 @@ func (m *Started) UnmarshalVT(dAtA []byte) error {
 				m.Note = []byte{}
 			}
 			iNdEx = postIndex
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StartedMonoNs", wireType)
+			}
+			m.StartedMonoNs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.StartedMonoNs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -30,9 +31,9 @@ Delegate=yes
 TimeoutStopSec=5
 `
 
-// writeInitrd packs /init, /program and /args (NUL-separated), a console for /init to speak to, and more files of the host
-// with a unit for systemd.
-func writeInitrd(path, first, program string, args, more []string) error {
+// writeInitrd packs /init, /program, /args and /env (NUL-separated), a console for /init to speak to, more files by their names there and on
+// the host, and a unit if systemd is to run the program.
+func writeInitrd(path, first, program string, args, env []string, more map[string]string, systemd bool) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -43,24 +44,25 @@ func writeInitrd(path, first, program string, args, more []string) error {
 	a.add("dev/console", 0o020600, 0, 5, 1, strings.NewReader(""))
 	a.file("init", first)
 	a.file("program", program)
-	text := strings.Join(args, "\x00")
-	a.add("args", 0o100644, int64(len(text)), 0, 0, strings.NewReader(text))
-	if len(more) > 0 {
-		more = slices.Compact(slices.Sorted(slices.Values(more)))
-		made := map[string]bool{"dev": true}
-		for _, name := range append([]string{"/etc/systemd/system/vm.service"}, more...) {
-			name = name[1:]
-			for i, c := range name {
-				if d := name[:i]; c == '/' && !made[d] {
-					made[d] = true
-					a.add(d, 0o040755, 0, 0, 0, strings.NewReader(""))
-				}
+	a.text("args", strings.Join(args, "\x00"))
+	a.text("env", strings.Join(env, "\x00"))
+	made := map[string]bool{"dev": true}
+	folders := func(name string) {
+		for i, c := range name {
+			if d := name[:i]; c == '/' && !made[d] {
+				made[d] = true
+				a.add(d, 0o040755, 0, 0, 0, strings.NewReader(""))
 			}
 		}
-		a.add("etc/systemd/system/vm.service", 0o100644, int64(len(unit)), 0, 0, strings.NewReader(unit))
-		for _, name := range more {
-			a.file(name[1:], name)
-		}
+	}
+	if systemd {
+		const name = "etc/systemd/system/vm.service"
+		folders(name)
+		a.text(name, unit)
+	}
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		folders(name[1:])
+		a.file(name[1:], more[name])
 	}
 	a.add("TRAILER!!!", 0, 0, 0, 0, strings.NewReader(""))
 	if a.err == nil {
@@ -70,6 +72,10 @@ func writeInitrd(path, first, program string, args, more []string) error {
 		a.err = f.Close()
 	}
 	return a.err
+}
+
+func (a *archive) text(name, text string) {
+	a.add(name, 0o100644, int64(len(text)), 0, 0, strings.NewReader(text))
 }
 
 func (a *archive) file(name, from string) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,9 @@ type Machine struct {
 	CPUs      int
 	MemoryMiB int
 	Systemd   bool // the host's systemd is the first process, and the program its only service, vm.service
+
+	Files map[string]string // more files, by their absolute names there: paths on the host
+	Env   []string          // more environment of the program
 }
 
 // ErrMissing wraps what is not installed.
@@ -73,17 +77,24 @@ func (m Machine) Run(ctx context.Context, dir, program string, args []string, ou
 	if text, err := build.CombinedOutput(); err != nil {
 		return fail("building its first process", fmt.Errorf("%w\n%s", err, text))
 	}
-	var more []string
+	more := maps.Clone(m.Files)
+	if more == nil {
+		more = map[string]string{}
+	}
 	words := "console=ttyS0 quiet panic=-1 cgroup_no_v1=all mitigations=off"
 	if m.Systemd {
-		var err error
-		if more, err = systemdFiles(ctx); err != nil {
+		if _, err := os.Stat(systemd); err != nil {
+			return fail("collecting systemd", fmt.Errorf("systemd is %w: %w", ErrMissing, err))
+		}
+		files, err := WithLibraries(ctx, systemd)
+		if err != nil {
 			return fail("collecting systemd", err)
 		}
+		maps.Copy(more, files)
 		words += " rdinit=" + systemd + " systemd.unit=vm.service systemd.show_status=0 systemd.log_target=null"
 	}
 	initrd := filepath.Join(dir, "initrd")
-	if err := writeInitrd(initrd, first, program, args, more); err != nil {
+	if err := writeInitrd(initrd, first, program, args, m.Env, more, m.Systemd); err != nil {
 		return fail("making its file system", err)
 	}
 	// Emulation in software, even where /dev/kvm exists: nested virtualisation is there on some hosts and hangs.
@@ -109,18 +120,18 @@ func (m Machine) Run(ctx context.Context, dir, program string, args []string, ou
 
 const systemd = "/lib/systemd/systemd"
 
-// systemdFiles lists the files of the host that its systemd needs to run: itself and its libraries.
-func systemdFiles(ctx context.Context) ([]string, error) {
-	if _, err := os.Stat(systemd); err != nil {
-		return nil, fmt.Errorf("systemd is %w: %w", ErrMissing, err)
-	}
-	out, err := exec.CommandContext(ctx, "ldd", systemd).Output()
-	if err != nil {
-		return nil, fmt.Errorf("asking for the libraries of systemd: %w", err)
-	}
-	files := []string{systemd}
-	for _, hit := range libraryPath.FindAllStringSubmatch(string(out), -1) {
-		files = append(files, hit[1])
+// WithLibraries lists programs of the host and the libraries that they need, as Files.
+func WithLibraries(ctx context.Context, programs ...string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, p := range programs {
+		files[p] = p
+		out, err := exec.CommandContext(ctx, "ldd", p).Output()
+		if err != nil {
+			return nil, fmt.Errorf("asking for the libraries of %s: %w", p, err)
+		}
+		for _, hit := range libraryPath.FindAllStringSubmatch(string(out), -1) {
+			files[hit[1]] = hit[1]
+		}
 	}
 	return files, nil
 }

@@ -43,7 +43,38 @@ func run() int {
 	return program(env)
 }
 
+// loopback brings up the one network interface there is, and gives the machine a name.
+func loopback() error {
+	if err := unix.Sethostname([]byte("vm")); err != nil {
+		return fmt.Errorf("naming the machine: %w", err)
+	}
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("bringing up lo: %w", err)
+	}
+	defer unix.Close(s)
+	r, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
+		return fmt.Errorf("bringing up lo: %w", err)
+	}
+	return nil
+}
+
 func program(env []string) int {
+	if err := loopback(); err != nil {
+		fmt.Println(err)
+		return 120
+	}
+	more, err := os.ReadFile("/env")
+	if err != nil {
+		fmt.Println(err)
+		return 120
+	}
+	env = append(env, split(string(more))...)
 	// What to run is the one line of a file: the kernel's command line is too short for some.
 	args, err := os.ReadFile("/args")
 	if err != nil {
