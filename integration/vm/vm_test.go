@@ -43,6 +43,9 @@ func TestSystemd(t *testing.T) {
 // TestCluster runs a whole cluster there: its hardware found, a job held to its CPU and memory, devices kept from jobs, and the clock set,
 // which no test may do to the machine it runs on.
 func TestCluster(t *testing.T) {
+	if os.Getenv("STINT_SOAK") == "" {
+		t.Skip("takes minutes, emulated; STINT_SOAK=1 runs it")
+	}
 	m := machine(t)
 	m.MemoryMiB = 2048
 	dir := t.TempDir()
