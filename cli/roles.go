@@ -193,7 +193,7 @@ func (h *host) runAgent(ctx context.Context, s *server.Server) error {
 const absentTime = 5 * time.Second
 
 func (h *host) runLedger(ctx context.Context, s *server.Server) error {
-	l, err := ledger.Open(h.dir.Ledger(), ledger.Options{Log: h.named("ledger"), Host: site.HostName()})
+	l, err := ledger.Open(h.dir.Ledger(), ledger.Options{Log: h.named("ledger"), Host: site.HostName(), Version: Build()})
 	if err != nil {
 		ctx, cancel := context.WithTimeout(ctx, absentTime)
 		defer cancel()

@@ -9002,6 +9002,7 @@ type Beat struct {
 	FreeMemoryMib  uint64                 `protobuf:"varint,2,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
 	Known          bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
 	AtUs           int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Seq            uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -9062,6 +9063,13 @@ func (x *Beat) GetKnown() bool {
 func (x *Beat) GetAtUs() int64 {
 	if x != nil {
 		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Beat) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
 	}
 	return 0
 }
@@ -12265,12 +12273,13 @@ const file_events_events_proto_rawDesc = "" +
 	"\benforced\x18\x0e \x01(\bR\benforced\x12\x1e\n" +
 	"\n" +
 	"unenforced\x18\x0f \x03(\tR\n" +
-	"unenforced\"\x82\x01\n" +
+	"unenforced\"\x94\x01\n" +
 	"\x04Beat\x12'\n" +
 	"\x0fload_hundredths\x18\x01 \x01(\rR\x0eloadHundredths\x12&\n" +
 	"\x0ffree_memory_mib\x18\x02 \x01(\x04R\rfreeMemoryMib\x12\x14\n" +
 	"\x05known\x18\x03 \x01(\bR\x05known\x12\x13\n" +
-	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\"\x9d\x01\n" +
+	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12\x10\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\x9d\x01\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +

@@ -2668,6 +2668,7 @@ func (m *Beat) CloneVT() *Beat {
 	r.FreeMemoryMib = m.FreeMemoryMib
 	r.Known = m.Known
 	r.AtUs = m.AtUs
+	r.Seq = m.Seq
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
@@ -7617,6 +7618,9 @@ func (this *Beat) EqualVT(that *Beat) bool {
 		return false
 	}
 	if this.AtUs != that.AtUs {
+		return false
+	}
+	if this.Seq != that.Seq {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -16191,6 +16195,11 @@ func (m *Beat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Seq != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Seq))
+		i--
+		dAtA[i] = 0x28
+	}
 	if m.AtUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AtUs))
 		i--
@@ -21657,6 +21666,9 @@ func (m *Beat) SizeVT() (n int) {
 	}
 	if m.AtUs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.AtUs))
+	}
+	if m.Seq != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Seq))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -41859,6 +41871,25 @@ func (m *Beat) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.AtUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Seq", wireType)
+			}
+			m.Seq = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Seq |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

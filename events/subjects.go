@@ -59,6 +59,9 @@ func SubjectAsk(view string) string { return "ask." + Token(view) }
 // SubjectAskNode asks what should run on a node.
 func SubjectAskNode(name string) string { return "ask.node." + Token(name) }
 
+// SubjectStanding is where those who follow the log say how far they have got: nudges, never truth.
+const SubjectStanding = "ask.standing"
+
 // SubjectBeats is every node's sign of life.
 const SubjectBeats = "beat.*"
 

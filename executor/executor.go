@@ -195,7 +195,10 @@ func (e *executor) moment() []byte {
 		e.log.Debug("reading the machine's load", "error", err)
 		return nil
 	}
-	data, _ := (&events.Beat{LoadHundredths: load, FreeMemoryMib: free, Known: true, AtUs: time.Now().UnixMicro()}).MarshalVT() // cannot fail
+	e.mu.Lock()
+	seen := e.seen
+	e.mu.Unlock()
+	data, _ := (&events.Beat{LoadHundredths: load, FreeMemoryMib: free, Known: true, AtUs: time.Now().UnixMicro(), Seq: seen}).MarshalVT() // cannot fail
 	return data
 }
 

@@ -35,6 +35,7 @@ type Options struct {
 	CacheBytes    int64        // of blocks; 0: 64 MiB
 	MinFreeBytes  uint64       // the follower pauses when the disk has less; 0: 64 MiB
 	Host          string       // named in Status
+	Version       string       // of the program, told to those who ask who follows the log
 }
 
 // Ledger is an open directory of tables and the fold that feeds them.

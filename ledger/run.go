@@ -9,6 +9,7 @@ import (
 	"stint/events"
 	"stint/events/bus"
 	"stint/ledger/rows"
+	"stint/projections"
 )
 
 const (
@@ -36,6 +37,10 @@ func (l *Ledger) Run(ctx context.Context, b bus.Bus) error {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	go bus.Tell(ctx, b.Wire(), events.SubjectStanding, tellEvery, func() []byte {
+		data, _ := (&projections.Standing{Kind: "ledger", Name: l.o.Host, Seq: l.Seq(), Version: l.o.Version}).MarshalVT() // cannot fail
+		return data
+	})
 	decoded := make(chan batch, ahead)
 	folded := make(chan error, 1)
 	go func() {
@@ -63,6 +68,9 @@ func (l *Ledger) Run(ctx context.Context, b bus.Bus) error {
 	}
 	return l.ended(ctx, err)
 }
+
+// tellEvery is how often a ledger says how far it has got.
+const tellEvery = 2 * time.Second
 
 // batch is what was read at once, decoded.
 type batch struct {

@@ -2957,6 +2957,13 @@ type AnswerStats struct {
 	BackfilledSince uint64                 `protobuf:"varint,12,opt,name=backfilled_since,json=backfilledSince,proto3" json:"backfilled_since,omitempty"` // … and since the counters began
 	Held            uint64                 `protobuf:"varint,13,opt,name=held,proto3" json:"held,omitempty"`                                              // allocations and reservations that the last pass planned with
 	Leader          string                 `protobuf:"bytes,14,opt,name=leader,proto3" json:"leader,omitempty"`
+	LogSeq          uint64                 `protobuf:"varint,15,opt,name=log_seq,json=logSeq,proto3" json:"log_seq,omitempty"` // the last message of the log, by the log's own word; 0: it gave none
+	Seq             uint64                 `protobuf:"varint,16,opt,name=seq,proto3" json:"seq,omitempty"`                     // what the leader has folded
+	Followers       []*Follower            `protobuf:"bytes,17,rep,name=followers,proto3" json:"followers,omitempty"`          // all who follow the log and were heard of lately, executors together
+	Voids           []*VoidCount           `protobuf:"bytes,18,rep,name=voids,proto3" json:"voids,omitempty"`                  // what had no effect, since the log began
+	Term            *TermState             `protobuf:"bytes,19,opt,name=term,proto3" json:"term,omitempty"`
+	Inbox           uint64                 `protobuf:"varint,20,opt,name=inbox,proto3" json:"inbox,omitempty"`                                // intents that wait for a verdict
+	FeedBacklog     uint64                 `protobuf:"varint,21,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -3091,37 +3098,81 @@ func (x *AnswerStats) GetLeader() string {
 	return ""
 }
 
-// Passes of the scheduler: how many, and microseconds.
-type Passes struct {
+func (x *AnswerStats) GetLogSeq() uint64 {
+	if x != nil {
+		return x.LogSeq
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetFollowers() []*Follower {
+	if x != nil {
+		return x.Followers
+	}
+	return nil
+}
+
+func (x *AnswerStats) GetVoids() []*VoidCount {
+	if x != nil {
+		return x.Voids
+	}
+	return nil
+}
+
+func (x *AnswerStats) GetTerm() *TermState {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *AnswerStats) GetInbox() uint64 {
+	if x != nil {
+		return x.Inbox
+	}
+	return 0
+}
+
+func (x *AnswerStats) GetFeedBacklog() uint64 {
+	if x != nil {
+		return x.FeedBacklog
+	}
+	return 0
+}
+
+// Standing: how far one who follows the log has got, by its own word. Nudged every few seconds; never truth.
+type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	LastUs        int64                  `protobuf:"varint,2,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"` // when
-	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
-	Most          uint64                 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
-	Sum           uint64                 `protobuf:"varint,5,opt,name=sum,proto3" json:"sum,omitempty"`
-	Depth         uint64                 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`                       // jobs tried in the last pass …
-	DepthSum      uint64                 `protobuf:"varint,7,opt,name=depth_sum,json=depthSum,proto3" json:"depth_sum,omitempty"` // … and in all
-	Queue         uint64                 `protobuf:"varint,8,opt,name=queue,proto3" json:"queue,omitempty"`                       // jobs that waited as it began
-	QueueSum      uint64                 `protobuf:"varint,9,opt,name=queue_sum,json=queueSum,proto3" json:"queue_sum,omitempty"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // controller, ledger or agent
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of the process or its host
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`  // what it has folded; of an agent: what its answers are current to
+	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Passes) Reset() {
+func (x *Standing) Reset() {
 	file_projections_view_proto_init()
-	*x = Passes{}
+	*x = Standing{}
 	mi := &file_projections_view_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Passes) String() string {
+func (x *Standing) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Passes) ProtoMessage() {}
+func (*Standing) ProtoMessage() {}
 
-func (x *Passes) ProtoReflect() protoreflect.Message {
+func (x *Standing) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
 	mi := &file_projections_view_proto_msgTypes[35]
 	if x != nil {
@@ -3134,9 +3185,189 @@ func (x *Passes) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Standing) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Standing) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Standing) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Standing) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// Follower: one who follows the log, as the leader heard of it. Of executors there is one entry, of the one furthest behind.
+type Follower struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Seq           uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	Behind        uint64                 `protobuf:"varint,5,opt,name=behind,proto3" json:"behind,omitempty"`                     // messages that it lacks
+	BehindUs      int64                  `protobuf:"varint,6,opt,name=behind_us,json=behindUs,proto3" json:"behind_us,omitempty"` // for how long it has lacked the first of them
+	SilentUs      int64                  `protobuf:"varint,7,opt,name=silent_us,json=silentUs,proto3" json:"silent_us,omitempty"` // since it was heard
+	Count         uint32                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`                       // of executors: how many were heard
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Follower) Reset() {
+	file_projections_view_proto_init()
+	*x = Follower{}
+	mi := &file_projections_view_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Follower) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Follower) ProtoMessage() {}
+
+func (x *Follower) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Follower.ProtoReflect.Descriptor instead.
+func (*Follower) Descriptor() ([]byte, []int) {
+	return file_projections_view_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Follower) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Follower) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Follower) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Follower) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Follower) GetBehind() uint64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *Follower) GetBehindUs() int64 {
+	if x != nil {
+		return x.BehindUs
+	}
+	return 0
+}
+
+func (x *Follower) GetSilentUs() int64 {
+	if x != nil {
+		return x.SilentUs
+	}
+	return 0
+}
+
+func (x *Follower) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Passes of the scheduler: how many, and microseconds.
+type Passes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	LastUs        int64                  `protobuf:"varint,2,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"` // when
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	Most          uint64                 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	Sum           uint64                 `protobuf:"varint,5,opt,name=sum,proto3" json:"sum,omitempty"`
+	Depth         uint64                 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`                       // jobs tried in the last pass …
+	DepthSum      uint64                 `protobuf:"varint,7,opt,name=depth_sum,json=depthSum,proto3" json:"depth_sum,omitempty"` // … and in all
+	Queue         uint64                 `protobuf:"varint,8,opt,name=queue,proto3" json:"queue,omitempty"`                       // jobs that waited as it began
+	QueueSum      uint64                 `protobuf:"varint,9,opt,name=queue_sum,json=queueSum,proto3" json:"queue_sum,omitempty"`
+	P99           uint64                 `protobuf:"varint,10,opt,name=p99,proto3" json:"p99,omitempty"` // of the last thousand, at most
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Passes) Reset() {
+	file_projections_view_proto_init()
+	*x = Passes{}
+	mi := &file_projections_view_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Passes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Passes) ProtoMessage() {}
+
+func (x *Passes) ProtoReflect() protoreflect.Message {
+	file_projections_view_proto_init()
+	mi := &file_projections_view_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use Passes.ProtoReflect.Descriptor instead.
 func (*Passes) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{35}
+	return file_projections_view_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Passes) GetCount() uint64 {
@@ -3202,6 +3433,13 @@ func (x *Passes) GetQueueSum() uint64 {
 	return 0
 }
 
+func (x *Passes) GetP99() uint64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
 // AskCrontab: a user's crontab. Others' are for administrators and operators.
 type AskCrontab struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3214,7 +3452,7 @@ type AskCrontab struct {
 func (x *AskCrontab) Reset() {
 	file_projections_view_proto_init()
 	*x = AskCrontab{}
-	mi := &file_projections_view_proto_msgTypes[36]
+	mi := &file_projections_view_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3465,7 @@ func (*AskCrontab) ProtoMessage() {}
 
 func (x *AskCrontab) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[36]
+	mi := &file_projections_view_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3478,7 @@ func (x *AskCrontab) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskCrontab.ProtoReflect.Descriptor instead.
 func (*AskCrontab) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{36}
+	return file_projections_view_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AskCrontab) GetOf() uint32 {
@@ -3269,7 +3507,7 @@ type AnswerCrontab struct {
 func (x *AnswerCrontab) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerCrontab{}
-	mi := &file_projections_view_proto_msgTypes[37]
+	mi := &file_projections_view_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3520,7 @@ func (*AnswerCrontab) ProtoMessage() {}
 
 func (x *AnswerCrontab) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[37]
+	mi := &file_projections_view_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3533,7 @@ func (x *AnswerCrontab) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerCrontab.ProtoReflect.Descriptor instead.
 func (*AnswerCrontab) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{37}
+	return file_projections_view_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AnswerCrontab) GetEnabled() bool {
@@ -3328,7 +3566,7 @@ type AskTriggers struct {
 func (x *AskTriggers) Reset() {
 	file_projections_view_proto_init()
 	*x = AskTriggers{}
-	mi := &file_projections_view_proto_msgTypes[38]
+	mi := &file_projections_view_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3579,7 @@ func (*AskTriggers) ProtoMessage() {}
 
 func (x *AskTriggers) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[38]
+	mi := &file_projections_view_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3592,7 @@ func (x *AskTriggers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskTriggers.ProtoReflect.Descriptor instead.
 func (*AskTriggers) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{38}
+	return file_projections_view_proto_rawDescGZIP(), []int{40}
 }
 
 type AnswerTriggers struct {
@@ -3367,7 +3605,7 @@ type AnswerTriggers struct {
 func (x *AnswerTriggers) Reset() {
 	file_projections_view_proto_init()
 	*x = AnswerTriggers{}
-	mi := &file_projections_view_proto_msgTypes[39]
+	mi := &file_projections_view_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3618,7 @@ func (*AnswerTriggers) ProtoMessage() {}
 
 func (x *AnswerTriggers) ProtoReflect() protoreflect.Message {
 	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[39]
+	mi := &file_projections_view_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3631,7 @@ func (x *AnswerTriggers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerTriggers.ProtoReflect.Descriptor instead.
 func (*AnswerTriggers) Descriptor() ([]byte, []int) {
-	return file_projections_view_proto_rawDescGZIP(), []int{39}
+	return file_projections_view_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AnswerTriggers) GetTriggers() []*Trigger {
@@ -3638,7 +3876,7 @@ const file_projections_view_proto_rawDesc = "" +
 	"controller\x18\x03 \x01(\tR\n" +
 	"controller\" \n" +
 	"\bAskStats\x12\x14\n" +
-	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xc7\x03\n" +
+	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xcc\x05\n" +
 	"\vAnswerStats\x12\x19\n" +
 	"\bsince_us\x18\x01 \x01(\x03R\asinceUs\x12\x1c\n" +
 	"\tsubmitted\x18\x02 \x01(\x04R\tsubmitted\x12\x18\n" +
@@ -3656,7 +3894,28 @@ const file_projections_view_proto_rawDesc = "" +
 	"backfilled\x12)\n" +
 	"\x10backfilled_since\x18\f \x01(\x04R\x0fbackfilledSince\x12\x12\n" +
 	"\x04held\x18\r \x01(\x04R\x04held\x12\x16\n" +
-	"\x06leader\x18\x0e \x01(\tR\x06leader\"\xd7\x01\n" +
+	"\x06leader\x18\x0e \x01(\tR\x06leader\x12\x17\n" +
+	"\alog_seq\x18\x0f \x01(\x04R\x06logSeq\x12\x10\n" +
+	"\x03seq\x18\x10 \x01(\x04R\x03seq\x129\n" +
+	"\tfollowers\x18\x11 \x03(\v2\x1b.stint.projections.FollowerR\tfollowers\x122\n" +
+	"\x05voids\x18\x12 \x03(\v2\x1c.stint.projections.VoidCountR\x05voids\x120\n" +
+	"\x04term\x18\x13 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12\x14\n" +
+	"\x05inbox\x18\x14 \x01(\x04R\x05inbox\x12!\n" +
+	"\ffeed_backlog\x18\x15 \x01(\x04R\vfeedBacklog\"^\n" +
+	"\bStanding\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\"\xc6\x01\n" +
+	"\bFollower\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06behind\x18\x05 \x01(\x04R\x06behind\x12\x1b\n" +
+	"\tbehind_us\x18\x06 \x01(\x03R\bbehindUs\x12\x1b\n" +
+	"\tsilent_us\x18\a \x01(\x03R\bsilentUs\x12\x14\n" +
+	"\x05count\x18\b \x01(\rR\x05count\"\xe9\x01\n" +
 	"\x06Passes\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x17\n" +
 	"\alast_us\x18\x02 \x01(\x03R\x06lastUs\x12\x12\n" +
@@ -3666,7 +3925,9 @@ const file_projections_view_proto_rawDesc = "" +
 	"\x05depth\x18\x06 \x01(\x04R\x05depth\x12\x1b\n" +
 	"\tdepth_sum\x18\a \x01(\x04R\bdepthSum\x12\x14\n" +
 	"\x05queue\x18\b \x01(\x04R\x05queue\x12\x1b\n" +
-	"\tqueue_sum\x18\t \x01(\x04R\bqueueSum\"2\n" +
+	"\tqueue_sum\x18\t \x01(\x04R\bqueueSum\x12\x10\n" +
+	"\x03p99\x18\n" +
+	" \x01(\x04R\x03p99\"2\n" +
 	"\n" +
 	"AskCrontab\x12\x0e\n" +
 	"\x02of\x18\x01 \x01(\rR\x02of\x12\x14\n" +
@@ -3703,7 +3964,7 @@ func file_projections_view_proto_rawDescGZIP() []byte {
 }
 
 var file_projections_view_proto_enumTypes [1]protoimpl.EnumInfo
-var file_projections_view_proto_msgTypes [40]protoimpl.MessageInfo
+var file_projections_view_proto_msgTypes [42]protoimpl.MessageInfo
 var file_projections_view_proto_goTypes = []any{
 	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
 	(*Ask)(nil),                 // 1: stint.projections.Ask
@@ -3741,28 +4002,30 @@ var file_projections_view_proto_goTypes = []any{
 	(*AnswerPolicy)(nil),        // 33: stint.projections.AnswerPolicy
 	(*AskStats)(nil),            // 34: stint.projections.AskStats
 	(*AnswerStats)(nil),         // 35: stint.projections.AnswerStats
-	(*Passes)(nil),              // 36: stint.projections.Passes
-	(*AskCrontab)(nil),          // 37: stint.projections.AskCrontab
-	(*AnswerCrontab)(nil),       // 38: stint.projections.AnswerCrontab
-	(*AskTriggers)(nil),         // 39: stint.projections.AskTriggers
-	(*AnswerTriggers)(nil),      // 40: stint.projections.AnswerTriggers
-	(*events.Author)(nil),       // 41: stint.events.Author
-	(*events.JobSpec)(nil),      // 42: stint.events.JobSpec
-	(events.Code)(0),            // 43: stint.events.Code
-	(events.JobState)(0),        // 44: stint.events.JobState
-	(*events.Owner)(nil),        // 45: stint.events.Owner
-	(*Job)(nil),                 // 46: stint.projections.Job
-	(*Array)(nil),               // 47: stint.projections.Array
-	(events.Reason)(0),          // 48: stint.events.Reason
-	(*Node)(nil),                // 49: stint.projections.Node
-	(*events.PartitionDef)(nil), // 50: stint.events.PartitionDef
-	(*events.Config)(nil),       // 51: stint.events.Config
-	(*IntentVerdict)(nil),       // 52: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 53: stint.projections.TermState
-	(*VoidCount)(nil),           // 54: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 55: stint.projections.PolicyState
-	(*Crontab)(nil),             // 56: stint.projections.Crontab
-	(*Trigger)(nil),             // 57: stint.projections.Trigger
+	(*Standing)(nil),            // 36: stint.projections.Standing
+	(*Follower)(nil),            // 37: stint.projections.Follower
+	(*Passes)(nil),              // 38: stint.projections.Passes
+	(*AskCrontab)(nil),          // 39: stint.projections.AskCrontab
+	(*AnswerCrontab)(nil),       // 40: stint.projections.AnswerCrontab
+	(*AskTriggers)(nil),         // 41: stint.projections.AskTriggers
+	(*AnswerTriggers)(nil),      // 42: stint.projections.AnswerTriggers
+	(*events.Author)(nil),       // 43: stint.events.Author
+	(*events.JobSpec)(nil),      // 44: stint.events.JobSpec
+	(events.Code)(0),            // 45: stint.events.Code
+	(events.JobState)(0),        // 46: stint.events.JobState
+	(*events.Owner)(nil),        // 47: stint.events.Owner
+	(*Job)(nil),                 // 48: stint.projections.Job
+	(*Array)(nil),               // 49: stint.projections.Array
+	(events.Reason)(0),          // 50: stint.events.Reason
+	(*Node)(nil),                // 51: stint.projections.Node
+	(*events.PartitionDef)(nil), // 52: stint.events.PartitionDef
+	(*events.Config)(nil),       // 53: stint.events.Config
+	(*IntentVerdict)(nil),       // 54: stint.projections.IntentVerdict
+	(*TermState)(nil),           // 55: stint.projections.TermState
+	(*VoidCount)(nil),           // 56: stint.projections.VoidCount
+	(*PolicyState)(nil),         // 57: stint.projections.PolicyState
+	(*Crontab)(nil),             // 58: stint.projections.Crontab
+	(*Trigger)(nil),             // 59: stint.projections.Trigger
 }
 var file_projections_view_proto_depIdxs = []int32{
 	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
@@ -3776,8 +4039,8 @@ var file_projections_view_proto_depIdxs = []int32{
 	32, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
 	3,  // 9: stint.projections.Ask.test:type_name -> stint.projections.AskTest
 	34, // 10: stint.projections.Ask.stats:type_name -> stint.projections.AskStats
-	37, // 11: stint.projections.Ask.crontab:type_name -> stint.projections.AskCrontab
-	39, // 12: stint.projections.Ask.triggers:type_name -> stint.projections.AskTriggers
+	39, // 11: stint.projections.Ask.crontab:type_name -> stint.projections.AskCrontab
+	41, // 12: stint.projections.Ask.triggers:type_name -> stint.projections.AskTriggers
 	6,  // 13: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
 	12, // 14: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
 	15, // 15: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
@@ -3789,59 +4052,62 @@ var file_projections_view_proto_depIdxs = []int32{
 	33, // 21: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
 	4,  // 22: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
 	35, // 23: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
-	38, // 24: stint.projections.Answer.crontab:type_name -> stint.projections.AnswerCrontab
-	40, // 25: stint.projections.Answer.triggers:type_name -> stint.projections.AnswerTriggers
-	41, // 26: stint.projections.AskTest.author:type_name -> stint.events.Author
-	42, // 27: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
-	43, // 28: stint.projections.AnswerTest.code:type_name -> stint.events.Code
-	44, // 29: stint.projections.AskJobs.states:type_name -> stint.events.JobState
+	40, // 24: stint.projections.Answer.crontab:type_name -> stint.projections.AnswerCrontab
+	42, // 25: stint.projections.Answer.triggers:type_name -> stint.projections.AnswerTriggers
+	43, // 26: stint.projections.AskTest.author:type_name -> stint.events.Author
+	44, // 27: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
+	45, // 28: stint.projections.AnswerTest.code:type_name -> stint.events.Code
+	46, // 29: stint.projections.AskJobs.states:type_name -> stint.events.JobState
 	7,  // 30: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	42, // 31: stint.projections.AnswerJobs.specs:type_name -> stint.events.JobSpec
-	45, // 32: stint.projections.AnswerJobs.owners:type_name -> stint.events.Owner
-	46, // 33: stint.projections.JobView.job:type_name -> stint.projections.Job
+	44, // 31: stint.projections.AnswerJobs.specs:type_name -> stint.events.JobSpec
+	47, // 32: stint.projections.AnswerJobs.owners:type_name -> stint.events.Owner
+	48, // 33: stint.projections.JobView.job:type_name -> stint.projections.Job
 	8,  // 34: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	47, // 35: stint.projections.JobView.array:type_name -> stint.projections.Array
-	48, // 36: stint.projections.Outcome.reason:type_name -> stint.events.Reason
+	49, // 35: stint.projections.JobView.array:type_name -> stint.projections.Array
+	50, // 36: stint.projections.Outcome.reason:type_name -> stint.events.Reason
 	9,  // 37: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	48, // 38: stint.projections.Blocker.reason:type_name -> stint.events.Reason
+	50, // 38: stint.projections.Blocker.reason:type_name -> stint.events.Reason
 	8,  // 39: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	49, // 40: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	50, // 41: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	51, // 42: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
+	51, // 40: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
+	52, // 41: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
+	53, // 42: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
 	13, // 43: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	51, // 44: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	51, // 45: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
+	53, // 44: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
+	53, // 45: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
 	16, // 46: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
-	52, // 47: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	49, // 48: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
+	54, // 47: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
+	51, // 48: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
 	21, // 49: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	51, // 50: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	46, // 51: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	47, // 52: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	46, // 53: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
-	53, // 54: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	54, // 55: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
+	53, // 50: stint.projections.AnswerNode.config:type_name -> stint.events.Config
+	48, // 51: stint.projections.NodeRun.job:type_name -> stint.projections.Job
+	49, // 52: stint.projections.NodeRun.array:type_name -> stint.projections.Array
+	48, // 53: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
+	55, // 54: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
+	56, // 55: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
 	7,  // 56: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
 	7,  // 57: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
 	26, // 58: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
 	27, // 59: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
 	29, // 60: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
 	28, // 61: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	46, // 62: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	47, // 63: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	46, // 64: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
+	48, // 62: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
+	49, // 63: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
+	48, // 64: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
 	0,  // 65: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	55, // 66: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	51, // 67: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	36, // 68: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	36, // 69: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	56, // 70: stint.projections.AnswerCrontab.crontab:type_name -> stint.projections.Crontab
-	57, // 71: stint.projections.AnswerTriggers.triggers:type_name -> stint.projections.Trigger
-	72, // [72:72] is the sub-list for method output_type
-	72, // [72:72] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	57, // 66: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
+	53, // 67: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
+	38, // 68: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
+	38, // 69: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
+	37, // 70: stint.projections.AnswerStats.followers:type_name -> stint.projections.Follower
+	56, // 71: stint.projections.AnswerStats.voids:type_name -> stint.projections.VoidCount
+	55, // 72: stint.projections.AnswerStats.term:type_name -> stint.projections.TermState
+	58, // 73: stint.projections.AnswerCrontab.crontab:type_name -> stint.projections.Crontab
+	59, // 74: stint.projections.AnswerTriggers.triggers:type_name -> stint.projections.Trigger
+	75, // [75:75] is the sub-list for method output_type
+	75, // [75:75] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 var file_projections_view_proto_once sync.Once
@@ -3891,7 +4157,7 @@ func file_projections_view_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,21 +54,22 @@ type Controller struct {
 	explain  sync.Mutex // held while a job is explained: one at a time, so that many who ask cost no more than one
 	busUp    atomic.Bool
 
-	run      func(*projections.Cluster, cycle.Input) ([]*events.Fact, []*projections.Outcome, int64) // cycle.Run
-	lead     leadership
-	memory   *cycle.Memory
-	feed     *feed.Feed
-	mail     *mailer
-	triggers *triggers
-	zone     *events.Zone // the site's local time this year; nil: not asked for yet
-	beats    *beats
-	outcomes *outcomes
-	stats    *stats
-	snaps    *snapshots
-	watch    *watch
-	report   atomic.Pointer[report]
-	heeded   *events.Config // whose SlurmctldDebug and DebugFlags hold
-	blobs    map[string]int // blob subject → hot jobs that refer to it
+	run       func(*projections.Cluster, cycle.Input) ([]*events.Fact, []*projections.Outcome, int64) // cycle.Run
+	lead      leadership
+	memory    *cycle.Memory
+	feed      *feed.Feed
+	mail      *mailer
+	triggers  *triggers
+	zone      *events.Zone // the site's local time this year; nil: not asked for yet
+	beats     *beats
+	outcomes  *outcomes
+	stats     *stats
+	standings *standings
+	snaps     *snapshots
+	watch     *watch
+	report    atomic.Pointer[report]
+	heeded    *events.Config // whose SlurmctldDebug and DebugFlags hold
+	blobs     map[string]int // blob subject → hot jobs that refer to it
 }
 
 // New returns a controller that has read nothing yet.
@@ -113,6 +114,7 @@ func New(cfg Config) (*Controller, error) {
 	c.beats = newBeats(cfg.Clock)
 	c.outcomes = newOutcomes()
 	c.stats = newStats(cfg.Clock().UnixMicro())
+	c.standings = newStandings(cfg.Name, cfg.Clock)
 	c.snaps = &snapshots{dir: cfg.Dir, every: cfg.SnapshotEvery, log: c.log}
 	c.watch = &watch{limit: cfg.Stuck, log: c.log}
 	return c, nil
@@ -135,6 +137,15 @@ func (c *Controller) Run(ctx context.Context) error {
 		return fmt.Errorf("listening for the beats of nodes: %w", err)
 	}
 	defer stopBeats()
+	stopStandings, err := c.cfg.Bus.Wire().Listen(events.SubjectStanding, "", func(n bus.Nudge) {
+		if s := c.shown.Load(); s != nil {
+			c.standings.hear(n.Data, s.view.Seq())
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listening for those who follow the log: %w", err)
+	}
+	defer stopStandings()
 
 	if err := c.restore(ctx); err != nil {
 		return err
@@ -160,6 +171,7 @@ func (c *Controller) start(ctx context.Context) (wait func()) {
 	go func() { c.feed.Run(ctx); done <- struct{}{} }()
 	go func() { c.mail.run(ctx); done <- struct{}{} }()
 	go c.watch.run(ctx)
+	go bus.Tell(ctx, c.cfg.Bus.Wire(), events.SubjectStanding, tellEvery, c.standing)
 	return func() {
 		for range 4 {
 			<-done

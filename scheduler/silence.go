@@ -20,12 +20,13 @@ type beats struct {
 	mu       sync.Mutex
 	last     map[string]time.Time
 	said     map[string]*projections.NodeNow // what nodes said of the moment with their last beats; not decided by
+	knows    map[string]uint64               // what their executors knew of the log then; not decided by
 	forgiven time.Time                       // silence counts from here at the earliest
 	lost     map[string]bool
 }
 
 func newBeats(clock func() time.Time) *beats {
-	return &beats{clock: clock, changed: make(chan struct{}, 1), last: map[string]time.Time{}, said: map[string]*projections.NodeNow{}, lost: map[string]bool{}, forgiven: clock()}
+	return &beats{clock: clock, changed: make(chan struct{}, 1), last: map[string]time.Time{}, said: map[string]*projections.NodeNow{}, knows: map[string]uint64{}, lost: map[string]bool{}, forgiven: clock()}
 }
 
 func (b *beats) listen(w bus.Wire) (stop func(), err error) {
@@ -43,6 +44,7 @@ func (b *beats) listen(w bus.Wire) (stop func(), err error) {
 			}
 			b.mu.Lock()
 			b.said[name] = said
+			b.knows[name] = beat.Seq
 			b.mu.Unlock()
 		}
 	})

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,9 +14,14 @@ import (
 
 // stats counts what this controller saw and, while it leads, did. It is lost with the process: no decision rests on it.
 type stats struct {
-	mu sync.Mutex
-	a  projections.AnswerStats
+	mu   sync.Mutex
+	a    projections.AnswerStats
+	took []uint64 // the last passes, microseconds: a ring
+	next int
 }
+
+// passesKept is of how many passes the slowest hundredth is known.
+const passesKept = 1000
 
 func newStats(now int64) *stats {
 	return &stats{a: projections.AnswerStats{SinceUs: now, Passes: &projections.Passes{}, Backfill: &projections.Passes{}}}
@@ -25,6 +31,7 @@ func newStats(now int64) *stats {
 func (s *stats) reset(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.took, s.next = nil, 0
 	s.a = projections.AnswerStats{
 		SinceUs: now, Backfilled: s.a.Backfilled, Held: s.a.Held,
 		Passes:   &projections.Passes{Last: s.a.Passes.Last, LastUs: s.a.Passes.LastUs, Queue: s.a.Passes.Queue},
@@ -84,6 +91,12 @@ func (s *stats) passed(at int64, took time.Duration, seen cycle.Seen, facts []*e
 		p.Queue, p.QueueSum = uint64(seen.Queue), p.QueueSum+uint64(seen.Queue)
 	}
 	add(s.a.Passes, seen.Tried)
+	if len(s.took) < passesKept {
+		s.took = append(s.took, s.a.Passes.Last)
+	} else {
+		s.took[s.next%passesKept] = s.a.Passes.Last
+	}
+	s.next++
 	s.a.Held = uint64(seen.Held)
 	if seen.Behind > 0 {
 		add(s.a.Backfill, seen.Behind)
@@ -101,7 +114,12 @@ func (s *stats) passed(at int64, took time.Duration, seen cycle.Seen, facts []*e
 func (s *stats) copy() *projections.AnswerStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.a.CloneVT()
+	a := s.a.CloneVT()
+	if n := len(s.took); n > 0 {
+		sorted := slices.Sorted(slices.Values(s.took))
+		a.Passes.P99 = sorted[min(n-1, n*99/100)]
+	}
+	return a
 }
 
 // subjectStats: the counters of one controller, by its name.
@@ -125,10 +143,13 @@ func (c *Controller) answerStats(ctx context.Context, ask *projections.Ask) *pro
 		}
 		return &projections.Answer{Seq: s.view.Seq(), Error: "the leader, " + leader + ", does not answer"}
 	}
-	return c.ownStats(ask)
+	return c.ownStats(ctx, ask)
 }
 
-func (c *Controller) ownStats(ask *projections.Ask) *projections.Answer {
+// endTime is how long the bus may take to say where the log ends, for those who want to know who is behind.
+const endTime = time.Second
+
+func (c *Controller) ownStats(ctx context.Context, ask *projections.Ask) *projections.Answer {
 	if ask.GetStats().GetReset_() {
 		c.stats.reset(c.now())
 	}
@@ -136,14 +157,21 @@ func (c *Controller) ownStats(ask *projections.Ask) *projections.Answer {
 	a := c.stats.copy()
 	n := view.Counts()
 	a.Pending, a.Running, a.Leader = uint64(n.Pending), uint64(n.Running), c.cfg.Name
+	a.Seq, a.Term, a.Voids, a.Inbox, a.FeedBacklog = view.Seq(), view.Term(), view.Voids(), uint64(len(view.Inbox())), uint64(c.feed.Backlog())
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	if _, last, err := c.cfg.Bus.Events().Bounds(ctx); err == nil {
+		a.LogSeq = last
+	}
+	a.Followers = c.standings.list(view.Seq(), c.beats)
 	return &projections.Answer{Seq: view.Seq(), NowUs: c.now(), What: &projections.Answer_Stats{Stats: a}}
 }
 
 // hearStats answers another controller that was asked.
-func (c *Controller) hearStats(_ context.Context, q bus.Nudge) ([]byte, error) {
+func (c *Controller) hearStats(ctx context.Context, q bus.Nudge) ([]byte, error) {
 	ask := new(projections.Ask)
 	if err := ask.UnmarshalVT(q.Data); err != nil {
 		return nil, err
 	}
-	return c.ownStats(ask).MarshalVT()
+	return c.ownStats(ctx, ask).MarshalVT()
 }

@@ -28,7 +28,7 @@ func TestStats(t *testing.T) {
 		[]*events.Fact{{Kind: &events.Fact_Placed{Placed: &events.Placed{Job: 1, Backfilled: true}}}, {Kind: &events.Fact_Placed{Placed: &events.Placed{Job: 2}}}})
 	want := &projections.AnswerStats{
 		SinceUs: 1000, Submitted: 4, Started: 2, Completed: 1, Canceled: 1, Failed: 1, Backfilled: 1, BackfilledSince: 1, Held: 6,
-		Passes:   &projections.Passes{Count: 2, LastUs: 6, Last: 20, Most: 40, Sum: 60, Depth: 8, DepthSum: 10, Queue: 9, QueueSum: 12},
+		Passes:   &projections.Passes{Count: 2, LastUs: 6, Last: 20, Most: 40, Sum: 60, Depth: 8, DepthSum: 10, Queue: 9, QueueSum: 12, P99: 40},
 		Backfill: &projections.Passes{Count: 1, LastUs: 6, Last: 20, Most: 20, Sum: 20, Depth: 5, DepthSum: 5, Queue: 9, QueueSum: 9},
 	}
 	if got := s.copy(); !got.EqualVT(want) {

@@ -162,8 +162,10 @@ func isReason(word string) bool {
 	return false
 }
 
-// figures leaves of what sdiag prints the labels: its numbers are of the moment, and its list of calls names Slurm's own.
+// figures leaves of what sdiag prints the labels: its numbers are of the moment, and its list of calls names Slurm's own. What
+// stands behind all of Slurm's lines is Stint's own.
 func figures(text string) string {
+	text, _, _ = strings.Cut(text, "\nStint statistics\n")
 	head, rest, found := strings.Cut(text, "\nRemote Procedure Call statistics by message type")
 	if found {
 		_, tail, _ := strings.Cut(rest, "\nPending RPC statistics")

@@ -127,7 +127,58 @@ func (d *Diagnosis) Text() string {
 		line("\t%-16s(%8d) count:%-6d ave_time:%-6d total_time:%d", c.Name, c.Number, c.Count, c.average(), c.TotalUs)
 	}
 	line("\nPending RPC statistics\n\tNo pending RPCs")
+	d.own(line)
 	return b.String()
+}
+
+// own is what Slurm has no line for, behind all of its lines: no program that matches these finds one of them here.
+func (d *Diagnosis) own(line func(format string, args ...any)) {
+	p, t := d.GetPasses(), d.GetTerm()
+	line("\nStint statistics")
+	line("\tLeader: %s", cmp.Or(d.GetLeader(), "(none)"))
+	if t.GetSeq() > 0 {
+		line("\tTerm: since %s, at sequence %d of the log", sdiagTime(t.GetBegunUs()), t.GetSeq())
+		line("\tLast word of the leader: %s", sdiagTime(t.GetNowUs()))
+	}
+	line("\tLog: %d", d.GetLogSeq())
+	line("\tPasses (microseconds): last %d, mean %d, 99%% within %d, most %d", p.GetLast(), p.GetSum()/max(p.GetCount(), 1), p.GetP99(), p.GetMost())
+	if s := (d.NowUs - d.GetSinceUs()) / 1e6; s > 0 {
+		line("\tPasses a second: %.2f", float64(p.GetCount())/float64(s))
+	}
+	line("\tJobs that waited as the last pass began: %d", p.GetQueue())
+	line("\tActs without a verdict: %d", d.GetInbox())
+	line("\tJob states not yet published: %d", d.GetFeedBacklog())
+	line("\nFollowers of the log")
+	for _, f := range d.GetFollowers() {
+		name := f.GetName()
+		switch f.GetKind() {
+		case "agent":
+			line("\t%-10s %-24s at %d%s", f.GetKind(), name, f.GetSeq(), silent(f, 25))
+			continue
+		case "executor":
+			name = fmt.Sprintf("%s (the last of %d)", name, f.GetCount())
+		}
+		behind := ""
+		if f.GetBehind() > 0 {
+			behind = fmt.Sprintf(" for %.1f s", float64(f.GetBehindUs())/1e6)
+		}
+		line("\t%-10s %-24s at %d, %d behind%s%s", f.GetKind(), name, f.GetSeq(), f.GetBehind(), behind, silent(f, 12))
+	}
+	line("\nVoid events")
+	if len(d.GetVoids()) == 0 {
+		line("\tNo void events")
+	}
+	for _, v := range d.GetVoids() {
+		line("\t%s: count:%d last_seq:%d", v.GetWhy(), v.GetCount(), v.GetLastSeq())
+	}
+}
+
+// silent says for how long a follower has said nothing, if that is longer than it ought to be.
+func silent(f *projections.Follower, most int64) string {
+	if s := f.GetSilentUs() / 1e6; s > most {
+		return fmt.Sprintf(", silent for %d s", s)
+	}
+	return ""
 }
 
 // JSON is the diagnosis for programs.
@@ -146,6 +197,15 @@ func (d *Diagnosis) JSON() any {
 	if minutes := uint64((d.NowUs - d.GetSinceUs()) / 60e6); minutes > 0 {
 		perMinute = p.GetCount() / minutes
 	}
+	followers, voids := list{}, list{}
+	for _, f := range d.GetFollowers() {
+		followers = append(followers, object{{"kind", f.GetKind()}, {"name", f.GetName()}, {"version", f.GetVersion()}, {"seq", f.GetSeq()}, {"behind", f.GetBehind()}, {"behind_us", f.GetBehindUs()}, {"silent_us", f.GetSilentUs()}, {"count", max(f.GetCount(), 1)}})
+	}
+	for _, v := range d.GetVoids() {
+		voids = append(voids, object{{"why", v.GetWhy()}, {"count", v.GetCount()}, {"last_seq", v.GetLastSeq()}})
+	}
+	own := object{{"leader", d.GetLeader()}, {"term_seq", d.GetTerm().GetSeq()}, {"term_begin", at(d.GetTerm().GetBegunUs())}, {"last_word", at(d.GetTerm().GetNowUs())}, {"log_seq", d.GetLogSeq()}, {"seq", d.GetSeq()},
+		{"pass_p99", p.GetP99()}, {"inbox", d.GetInbox()}, {"feed_backlog", d.GetFeedBacklog()}, {"followers", followers}, {"voids", voids}}
 	return object{
 		{"parts_packed", 1}, {"req_time", at(d.NowUs)}, {"req_time_start", at(d.GetSinceUs())}, {"server_thread_count", d.Serving}, {"agent_queue_size", d.Waiting}, {"agent_count", 0},
 		{"agent_thread_count", 0}, {"dbd_agent_queue_size", 0}, {"gettimeofday_latency", d.ClockUs},
@@ -160,5 +220,6 @@ func (d *Diagnosis) JSON() any {
 		{"bf_last_depth", f.GetDepth()}, {"bf_last_depth_try", f.GetDepth()}, {"bf_depth_sum", f.GetDepthSum()}, {"bf_depth_try_sum", f.GetDepthSum()}, {"bf_queue_len", f.GetQueue()}, {"bf_queue_len_mean", mean(f.GetQueueSum(), f.GetCount())},
 		{"bf_queue_len_sum", f.GetQueueSum()}, {"bf_table_size", d.GetHeld()}, {"bf_table_size_sum", d.GetHeld()}, {"bf_table_size_mean", d.GetHeld()}, {"bf_when_last_cycle", at(f.GetLastUs())}, {"bf_active", false},
 		{"rpcs_by_message_type", kinds}, {"rpcs_by_user", users}, {"pending_rpcs", list{}}, {"pending_rpcs_by_hostlist", list{}},
+		{"stint", own},
 	}
 }
