@@ -2,40 +2,45 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"net"
+	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"stint/cli/site"
-	"stint/cli/wire"
-	"stint/executor/cgroup"
-	"stint/executor/gpu"
-	"stint/executor/machine"
 )
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "look for what is wrong on this machine, and say what to do about it", Category: running,
-		Description: "It looks at the machine (hardware, control groups, disks, limits), at the cluster's files and versions, at what of the\n" +
-			"configuration has no effect, and at daemons, clocks and nodes, and says what to do. It ends with 1 if anything is broken;\n" +
-			"warnings do not count.\n\nExample: stint doctor --json",
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Name: "doctor", Usage: "look for what is wrong with this machine and its cluster, and say what to do about it", Category: running,
+		Description: "It looks at the machine (hardware, control groups, clock, disks, limits), at the cluster's folders, processes and logs, at\n" +
+			"the bus, the leader and all who follow the log, at nodes, configuration and queue, and at what commands here would find. Of\n" +
+			"each it says how it is (ok, note, warning, fault) and what would mend it. It changes nothing, and waits for nobody for more\n" +
+			"than a few seconds. Whose the cluster is not is told less.\n\n" +
+			"It ends with 0 if there is no fault, with 1 if there is one, and with 2 if it was called wrongly; warnings do not count.\n" +
+			"--json prints {ok, dir, version, faults, warnings, findings: [{check, level, text, do}]}; do is left out where nothing is to be done.\n\n" +
+			"Examples: stint doctor\n          stint doctor --quiet\n          stint doctor --json",
+		Flags: []cli.Flag{
+			dirFlag(),
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "only warnings and faults"},
+		},
 		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return exitError{2, fmt.Sprintf("doctor takes no argument %q; --dir names the folder of a cluster", c.Args().First())}
+			}
 			dir, err := dirOf(c)
 			if err != nil {
 				return err
 			}
 			d := examine(dir)
+			if c.Bool("quiet") {
+				d.quiet()
+			}
 			if c.Bool("json") {
 				e := json.NewEncoder(c.App.Writer)
 				e.SetIndent("", "  ")
@@ -43,12 +48,8 @@ func doctorCommand() *cli.Command {
 					return err
 				}
 			} else {
-				for _, f := range d.Findings {
-					fmt.Fprintf(c.App.Writer, "%-7s  %-14s %s\n", f.Level, f.Check, f.Text)
-					if f.Do != "" {
-						fmt.Fprintf(c.App.Writer, "%24s %s\n", "→", f.Do)
-					}
-				}
+				f, isFile := c.App.Writer.(*os.File)
+				d.print(c.App.Writer, isFile && colour(f))
 			}
 			if !d.OK {
 				return exitError{code: 1}
@@ -58,191 +59,193 @@ func doctorCommand() *cli.Command {
 	}
 }
 
+// Levels of what was found.
+const (
+	well    = "ok"
+	note    = "note" // nothing to do, as a rule
+	warning = "warning"
+	fault   = "fault" // jobs do not run, or are not safe
+)
+
 // diagnosis is what the doctor found.
 type diagnosis struct {
-	OK       bool      `json:"ok"`
+	OK       bool      `json:"ok"` // there is no fault
 	Dir      string    `json:"dir"`
 	Version  string    `json:"version"`
+	Faults   int       `json:"faults"`
+	Warnings int       `json:"warnings"`
 	Findings []finding `json:"findings"`
 }
 
 // finding is one thing looked at.
 type finding struct {
 	Check string `json:"check"`
-	Level string `json:"level"` // ok, note (nothing to do), warning, broken
+	Level string `json:"level"`
 	Text  string `json:"text"`
-	Do    string `json:"do,omitempty"` // what to do about it
-}
-
-func examine(dir site.Dir) *diagnosis {
-	d := &diagnosis{OK: true, Dir: string(dir), Version: Build()}
-	for _, check := range []func(*diagnosis, site.Dir){
-		checkMachine, checkGroups, checkGPUs, checkNames, checkLimits, checkDisk, checkKeys, checkConf, checkBuilds, checkCluster, checkPolicy,
-	} {
-		check(d, dir)
-	}
-	return d
+	Do    string `json:"do,omitempty"` // what to do about it, a command where there is one
 }
 
 func (d *diagnosis) add(level, check, do, format string, args ...any) {
-	d.Findings = append(d.Findings, finding{check, level, fmt.Sprintf(format, args...), do})
-	d.OK = d.OK && level != "broken"
+	text := format
+	if len(args) > 0 {
+		text = fmt.Sprintf(format, args...)
+	}
+	d.Findings = append(d.Findings, finding{check, level, text, do})
+	switch level {
+	case fault:
+		d.OK, d.Faults = false, d.Faults+1
+	case warning:
+		d.Warnings++
+	}
 }
 
-func checkMachine(d *diagnosis, _ site.Dir) {
-	m, err := machine.Read("/", os.TempDir())
-	if err != nil {
-		d.add("broken", "machine", "", "%v", err)
-		return
+// quiet leaves out what is well.
+func (d *diagnosis) quiet() {
+	kept := []finding{}
+	for _, f := range d.Findings {
+		if f.Level == warning || f.Level == fault {
+			kept = append(kept, f)
+		}
 	}
-	d.add("ok", "machine", "", "%s: %s, %s and %s each, %d MiB of memory (%s, %s)", m.Hostname, count(int(m.Sockets), "socket"), count(int(m.CoresPerSocket), "core"), count(int(m.ThreadsPerCore), "thread"), m.MemoryMiB, m.OS, runtime.Version())
-	if cpus, err := machine.Allowed(); err == nil && len(cpus) < m.CPUs() {
-		d.add("note", "machine", "", "this process may use %d of the %d CPUs", len(cpus), m.CPUs())
+	d.Findings = kept
+}
+
+// print writes the findings for people, a line each and one for what to do, and how many there were to worry about.
+func (d *diagnosis) print(w io.Writer, coloured bool) {
+	tint := map[string]string{well: "\033[32m", note: "\033[2m", warning: "\033[33m", fault: "\033[1;31m"}
+	for _, f := range d.Findings {
+		level := fmt.Sprintf("%-7s", f.Level)
+		if coloured {
+			level = tint[f.Level] + level + "\033[0m"
+		}
+		fmt.Fprintf(w, "%s  %-14s %s\n", level, f.Check, printable(f.Text))
+		if f.Do != "" {
+			fmt.Fprintf(w, "%24s %s\n", "→", printable(f.Do))
+		}
 	}
-	if addrs, err := net.LookupHost(m.Hostname); err != nil || len(addrs) == 0 {
-		d.add("warning", "host name", "add it to /etc/hosts", "the host's own name %s has no address: %v", m.Hostname, err)
+	if d.Faults+d.Warnings > 0 {
+		fmt.Fprintf(w, "%s, %s\n", count(d.Faults, "fault"), count(d.Warnings, "warning"))
 	} else {
-		d.add("ok", "host name", "", "%s is %s", m.Hostname, strings.Join(addrs, " "))
+		fmt.Fprintln(w, "no fault, no warning")
 	}
 }
 
-func checkGroups(d *diagnosis, _ site.Dir) {
-	if os.Geteuid() != 0 {
-		d.add("note", "control groups", "run it as root to hold jobs to what they got", "an ordinary user's jobs are not held to their CPUs, memory and devices")
-		return
-	}
-	h, err := cgroup.Detect()
-	if err != nil {
-		d.add("broken", "control groups", "", "%v", err)
-		return
-	}
-	if h.Mode == cgroup.None {
-		d.add("warning", "control groups", "mount them: see cgroups(7)", "%v", h.Gaps)
-		return
-	}
-	d.add("ok", "control groups", "", "%s: %s", h.Mode, strings.Join(h.Controllers, " "))
-	for _, g := range h.Gaps {
-		d.add("warning", "control groups", "", "%s", g)
-	}
+// printable leaves nothing in a text that a terminal would take as an order: some of what is shown, others wrote.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
-func checkGPUs(d *diagnosis, _ site.Dir) {
-	helper := besides("stint-nvml")
-	found, err := gpu.Detect("/", helper)
-	switch {
-	case err != nil:
-		d.add("warning", "GPUs", "", "%v", err)
-	case len(found.GPUs) == 0:
-		d.add("ok", "GPUs", "", "there are none here")
+// checkTime is how long one check may take, unless it says otherwise.
+const checkTime = 2 * time.Second
+
+// check is one thing to look at. run says on report what it finds, and what it is about to wait for.
+type check struct {
+	name string
+	most time.Duration // 0: checkTime
+	run  func(r *report, s *scene)
+}
+
+// report takes what one check finds, until its time is over.
+type report struct {
+	mu    sync.Mutex
+	found []finding
+	doing string
+	over  bool
+}
+
+// add notes a finding. The text is a format if there are arguments.
+func (r *report) add(level, check, do, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	if len(args) > 0 {
+		format = fmt.Sprintf(format, args...)
+	}
+	r.found = append(r.found, finding{check, level, format, do})
+}
+
+// on notes what is waited for from now on, for the case that it does not come.
+func (r *report) on(format string, args ...any) {
+	r.mu.Lock()
+	r.doing = fmt.Sprintf(format, args...)
+	r.mu.Unlock()
+}
+
+// scene is what all checks look at.
+type scene struct {
+	dir   site.Dir
+	probe probe
+}
+
+// run makes a check within its time. One that takes longer goes on unheard: what it hangs on is what is wrong.
+func (c check) within(s *scene) []finding {
+	most := c.most
+	if most == 0 {
+		most = checkTime
+	}
+	r, done := &report{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		c.run(r, s)
+	}()
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	select {
+	case <-done:
 	default:
-		d.add("ok", "GPUs", "", "%d found", len(found.GPUs))
+		what := r.doing
+		if what == "" {
+			what = "looking at it"
+		}
+		r.found = append(r.found, finding{c.name, fault, fmt.Sprintf("no answer in %s: %s", most, what), "whatever that waits for is what to look at first: a disk that does not answer, or a process that is stopped"})
 	}
-	if helper == "" {
-		d.add("note", "GPU helper", "build it where there is a C compiler: go build -tags cgo ./executor/gpu/nvml", "stint-nvml is not beside this program, so what only NVIDIA's library knows of a GPU is not known")
+	return r.found
+}
+
+// checks are made all at once and told in this order.
+func checks() []check {
+	return []check{
+		{name: "machine", run: checkMachine}, {name: "host name", run: checkHostName}, {name: "control groups", run: checkGroups}, {name: "GPUs", most: 5 * time.Second, run: checkGPUs},
+		{name: "user names", run: checkNames}, {name: "clock", run: checkClock}, {name: "limits", run: checkLimits},
+		{name: "commands", run: checkCommands}, {name: "disk", run: checkDisk}, {name: "folders", run: checkFolders}, {name: "keys", run: checkKeys}, {name: "writing", most: 4 * time.Second, run: checkWriting},
+		{name: "configuration", run: checkConf}, {name: "processes", run: checkProcesses}, {name: "supervisors", most: 3 * time.Second, run: checkSupervisors}, {name: "logs", run: checkLogs},
+		{name: "bus", most: 4 * time.Second, run: checkBus},
+		{name: "cluster", most: probeTime + time.Second, run: checkCluster},
+		{name: "versions", most: probeTime + checkTime, run: checkVersions}, {name: "followers", most: probeTime + checkTime, run: checkFollowers},
+		{name: "nodes", most: probeTime + checkTime, run: checkNodes}, {name: "partitions", most: probeTime + checkTime, run: checkPartitions},
+		{name: "in force", most: probeTime + checkTime, run: checkInForce}, {name: "accounts", most: probeTime + checkTime, run: checkPolicy},
+		{name: "queue", most: probeTime + 2*checkTime, run: checkQueue}, {name: "voids", most: probeTime + checkTime, run: checkVoids},
 	}
 }
 
-// besides returns the path of a helper program that lies beside this one, "" if it does not.
-func besides(name string) string {
-	self, err := os.Executable()
-	if err != nil {
-		return ""
+func examine(dir site.Dir) *diagnosis {
+	d := &diagnosis{OK: true, Dir: string(dir), Version: Build(), Findings: []finding{}}
+	s := &scene{dir: dir}
+	all := checks()
+	found := make([][]finding, len(all))
+	var wait sync.WaitGroup
+	for i, c := range all {
+		wait.Go(func() { found[i] = c.within(s) })
 	}
-	if resolved, err := filepath.EvalSymlinks(self); err == nil {
-		self = resolved
-	}
-	path := filepath.Join(filepath.Dir(self), name)
-	if info, err := os.Stat(path); err != nil || info.Mode()&0o111 == 0 {
-		return ""
-	}
-	return path
-}
-
-func checkNames(d *diagnosis, _ site.Dir) {
-	var missing []string
-	for _, p := range []string{"getent", "id"} {
-		if _, err := exec.LookPath(p); err != nil {
-			missing = append(missing, p)
+	wait.Wait()
+	for _, list := range found {
+		for _, f := range list {
+			d.add(f.Level, f.Check, f.Do, "%s", f.Text)
 		}
 	}
-	if len(missing) > 0 {
-		d.add("warning", "user names", "install libc-bin and coreutils", "%s is not there: users that are not in /etc/passwd go by their numbers", strings.Join(missing, ", "))
-		return
-	}
-	d.add("ok", "user names", "", "the host's files, then getent and id")
-}
-
-func checkLimits(d *diagnosis, _ site.Dir) {
-	var l unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err == nil && l.Max < 4096 {
-		d.add("warning", "open files", "raise it with ulimit -n or LimitNOFILE=", "a process may have %d files open; a busy node needs 4096", l.Max)
-	} else {
-		d.add("ok", "open files", "", "%d", l.Max)
-	}
-	if os.Geteuid() != 0 {
-		return
-	}
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			var caps uint64
-			fmt.Sscanf(strings.TrimSpace(rest), "%x", &caps)
-			if caps&(1<<unix.CAP_SYS_RESOURCE) == 0 {
-				d.add("warning", "rights", "", "root may not raise hard limits here: a job whose submitter had higher ones gets this host's")
-			}
-		}
-	}
-}
-
-func checkConf(d *diagnosis, dir site.Dir) {
-	c, err := dir.Load()
-	if err != nil || c.ConfFile == "" {
-		return
-	}
-	notes, warnings, err := site.Remarks(c.ConfFile)
-	if err != nil {
-		d.add("broken", "configuration", "", "%v", err)
-		return
-	}
-	d.add("ok", "configuration", "", "%s", c.ConfFile)
-	for _, w := range warnings {
-		d.add("warning", "configuration", "", "%s", w)
-	}
-	for _, n := range notes {
-		d.add("note", "configuration", "", "%s", n)
-	}
-}
-
-func checkCluster(d *diagnosis, dir site.Dir) {
-	s := lookAt(dir)
-	if s.Agent == nil {
-		level := "note"
-		if s.Processes != nil {
-			level = "broken"
-		}
-		d.add(level, "cluster", "`stint up` starts one", "%s", strings.Join(s.Trouble, "; "))
-		return
-	}
-	info, err := os.Stat(filepath.Join(string(dir), wire.Socket))
-	if err == nil && info.Mode().Type() != os.ModeSocket {
-		err = errors.New("it is no socket")
-	}
-	if err != nil {
-		d.add("broken", "agent", "", "%v", err)
-	}
-	if s.Healthy {
-		d.add("ok", "cluster", "", "%d of %s up, %s running, %d pending; the ledger is %d behind", s.State.NodesUp, count(int(s.State.Nodes), "node"), count(int(s.State.Running), "job"), s.State.Pending, s.Ledger.Behind)
-	}
-	for _, t := range s.Trouble {
-		d.add("broken", "cluster", "the logs are in "+dir.Logs(), "%s", t)
-	}
-	checkNodes(d, dir)
-	if s.State != nil && len(s.State.Voids) > 0 {
-		for _, why := range slices.Sorted(maps.Keys(s.State.Voids)) {
-			d.add("note", "voids", "`stint events --void` lists them", "%d: %s", s.State.Voids[why], why)
-		}
-	}
+	return d
 }

@@ -1,64 +1,28 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"stint/cli/site"
 	"stint/events/hostlist"
-	"stint/executor/supervisor"
 	"stint/projections"
 )
 
 // mostAhead is how far a node's clock may be from the controller's before times that people see contradict each other.
 const mostAhead = 2 * time.Second
 
-// checkBuilds looks for processes of this host that run another version than this program.
-func checkBuilds(d *diagnosis, dir site.Dir) {
-	if p, err := dir.LoadProcesses(); err == nil && p != nil && p.Version != Build() {
-		d.add("warning", "versions", "`stint down --keep`, then `stint up`: jobs go on meanwhile", "the cluster runs version %s, this program is %s", p.Version, Build())
+// checkNodes says how the nodes are.
+func checkNodes(r *report, s *scene) {
+	if a := s.answers(); a.nodes != nil {
+		judgeNodes(r, a.nodes, Build())
 	}
-	c, err := dir.Load()
-	if err != nil {
-		return // no cluster, or not ours to read
-	}
-	others := map[string][]string{}
-	for _, n := range c.Nodes {
-		withSupervisor(supervisor.SocketPath(dir.Node(n)), 2*time.Second, func(_ context.Context, _ *supervisor.Client, l *supervisor.Listed) {
-			if l.Version != Build() {
-				others[l.Version] = append(others[l.Version], n)
-			}
-		})
-	}
-	for _, version := range slices.Sorted(maps.Keys(others)) {
-		d.add("warning", "versions", "the next start of the executor upgrades it in place, its jobs go on; the log of `up` says why not if it does not",
-			"the supervisor of %s is of version %s, this program is %s", hostlist.Compress(others[version]), version, Build())
-	}
-}
-
-// checkNodes asks the cluster how its nodes are.
-func checkNodes(d *diagnosis, dir site.Dir) {
-	conn, err := dial(dir)
-	if err != nil {
-		return // said already
-	}
-	defer conn.Close()
-	conn.Patience = 20 * time.Second
-	a, err := conn.Ask(&projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
-	if err != nil {
-		return // said already
-	}
-	judgeNodes(d, a.GetNodes(), Build())
 }
 
 // judgeNodes says which nodes do not serve as they should, those with the same to say together.
-func judgeNodes(d *diagnosis, a *projections.AnswerNodes, version string) {
+func judgeNodes(r *report, a *projections.AnswerNodes, version string) {
 	if a.GetNodesPrivate() {
-		d.add("note", "nodes", "ask as an administrator", "the state of nodes is kept from you (PrivateData)")
+		r.add(note, "nodes", "ask as an administrator", "the state of nodes is kept from you (PrivateData)")
 		return
 	}
 	type saying struct{ level, check, do, text string }
@@ -80,30 +44,30 @@ func judgeNodes(d *diagnosis, a *projections.AnswerNodes, version string) {
 		switch {
 		case n.Future:
 		case n.Unfit != "":
-			say(n.Name, saying{"warning", "nodes", resume, "could not start a job and get no more: " + n.Unfit})
+			say(n.Name, saying{warning, "nodes", resume, "could not start a job and get no more: " + n.Unfit})
 		case n.Invalid:
-			say(n.Name, saying{"warning", "nodes", "mend the machine, or correct the configuration: scontrol show node %s has both", "have less than is configured" + why})
+			say(n.Name, saying{warning, "nodes", "mend the machine, or correct the configuration: scontrol show node %s has both", "have less than is configured" + why})
 		case n.Lost:
-			say(n.Name, saying{"warning", "nodes", "look after the machine, its network and its stint-executor", "are down: nothing was heard of them" + why})
+			say(n.Name, saying{warning, "nodes", "look after the machine, its network and its stint-executor", "are down: nothing was heard of them" + why})
 		case n.Down:
-			say(n.Name, saying{"warning", "nodes", resume, "were set down" + why})
+			say(n.Name, saying{warning, "nodes", resume, "were set down" + why})
 		case n.Fail:
-			say(n.Name, saying{"warning", "nodes", resume, "were set to fail" + why})
+			say(n.Name, saying{warning, "nodes", resume, "were set to fail" + why})
 		case n.Drain:
-			say(n.Name, saying{"warning", "nodes", resume, "are drained" + why})
+			say(n.Name, saying{warning, "nodes", resume, "are drained" + why})
 		case !n.Up:
-			say(n.Name, saying{"warning", "nodes", "start their executors: `stint up`, or stint-executor@%s", "have not registered"})
+			say(n.Name, saying{warning, "nodes", "start their executors: `stint up`, or stint-executor@%s", "have not registered"})
 		default:
 			fine++
 		}
 		if n.Up && n.Version != "" && n.Version != version {
-			say(n.Name, saying{"warning", "versions", "install the same version there, and restart their executors: jobs go on", "run version " + n.Version + ", this program is " + version})
+			say(n.Name, saying{warning, "versions", "install the same version there, and restart their executors: jobs go on", "run version " + n.Version + ", this program is " + version})
 		}
 		for _, g := range n.Ailing {
-			say(n.Name, saying{"warning", "devices", "the machine's log says more: dmesg", "have an ailing " + g.Device + ": " + g.Text})
+			say(n.Name, saying{warning, "devices", "the machine's log says more: dmesg", "have an ailing " + g.Device + ": " + g.Text})
 		}
 		for _, text := range n.Inventory.GetUnenforced() {
-			say(n.Name, saying{"note", "limits", "", "do not hold jobs to all they got: " + text})
+			say(n.Name, saying{note, "limits", "", "do not hold jobs to all they got: " + text})
 		}
 	}
 	for _, n := range a.GetNow() {
@@ -112,18 +76,21 @@ func judgeNodes(d *diagnosis, a *projections.AnswerNodes, version string) {
 			if ahead < 0 {
 				way, ahead = "behind", -ahead
 			}
-			say(n.Name, saying{"warning", "clocks", "keep the clocks of all hosts right: chrony or systemd-timesyncd", fmt.Sprintf("have a clock that is %s %s the controller's", ahead.Round(100*time.Millisecond), way)})
+			say(n.Name, saying{warning, "clocks", "keep the clocks of all hosts right: chrony or systemd-timesyncd", fmt.Sprintf("have a clock that is %s %s the controller's", ahead.Round(100*time.Millisecond), way)})
 		}
 	}
+	if fine == 0 && len(a.GetNodes()) > 0 {
+		r.add(fault, "nodes", "what is said of them below has to be mended on one at least", "no node takes jobs: of %d none is up and free of orders", len(a.GetNodes()))
+	}
 	if fine > 0 {
-		d.add("ok", "nodes", "", "%s", is(fine, "node takes jobs", "nodes take jobs"))
+		r.add(well, "nodes", "", "%s", is(fine, "node takes jobs", "nodes take jobs"))
 	}
 	for _, s := range order {
 		names := hostlist.Compress(said[s])
 		if len(said[s]) == 1 {
 			s.text, s.do = ofOne(s.text), strings.Replace(s.do, "their executors", "its executor", 1)
 		}
-		d.add(s.level, s.check, strings.ReplaceAll(s.do, "%s", names), "%s %s", names, s.text)
+		r.add(s.level, s.check, strings.ReplaceAll(s.do, "%s", names), "%s %s", names, s.text)
 	}
 }
 

@@ -310,3 +310,24 @@ func kernelAtLeast(major, minor int) bool {
 	}
 	return a > major || a == major && b >= minor
 }
+
+// Try makes a group in every hierarchy where those of jobs would be, and removes it again. It returns why it could not where it
+// could not; nil if all is well.
+func (h Host) Try() (errs []error) {
+	for i := range h.hierarchies {
+		x := &h.hierarchies[i]
+		base := x.mount
+		if !h.systemd && !x.v2 {
+			base = x.own
+		}
+		dir := filepath.Join(base, fmt.Sprintf("stint-doctor-%d", os.Getpid()))
+		if err := unix.Mkdir(dir, 0o755); err != nil {
+			errs = append(errs, fmt.Errorf("in %s (%s): %w", base, x.key(), err))
+			continue
+		}
+		if err := unix.Rmdir(dir); err != nil {
+			errs = append(errs, fmt.Errorf("%s cannot be removed again: %w", dir, err))
+		}
+	}
+	return errs
+}

@@ -275,3 +275,22 @@ func gres(g *events.GresDef) string {
 	}
 	return s
 }
+
+// Differences says in a line each how two configurations differ: settings, nodes and partitions, in this order.
+func Differences(old, next *events.Config) ([]string, error) {
+	none := projections.New()
+	changed, err := nodes(none, old, next)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	add := func(what string, changes []Change) {
+		for _, c := range changes {
+			out = append(out, what+c.Name+" "+c.Kind+c.said())
+		}
+	}
+	add("", settings(old, next))
+	add("node ", changed)
+	add("partition ", partitions(none, old, next))
+	return out, nil
+}
