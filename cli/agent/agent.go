@@ -26,6 +26,7 @@ import (
 	"stint/cli/wire"
 	"stint/events"
 	"stint/events/bus"
+	"stint/projections"
 )
 
 // Config is what an agent is told when it starts.
@@ -126,6 +127,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.Serve(ctx, l)
 }
 
+// tellEvery is how often an agent says what its answers are current to. There may be as many as there are hosts.
+const tellEvery = 10 * time.Second
+
 // Serve serves the connections of l until ctx ends.
 func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -134,6 +138,10 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	defer stop()
 	var serving sync.WaitGroup
 	serving.Go(func() { a.intents.run(ctx) })
+	go bus.Tell(ctx, a.cfg.Bus.Wire(), events.SubjectStanding, tellEvery, func() []byte {
+		data, _ := (&projections.Standing{Kind: "agent", Name: a.cfg.Host, Seq: a.seen.Load(), Version: a.cfg.Version}).MarshalVT() // cannot fail
+		return data
+	})
 	go func() { <-ctx.Done(); l.Close() }()
 	for {
 		c, err := l.Accept()

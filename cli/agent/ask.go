@@ -149,8 +149,11 @@ func (a *Agent) relayed(ctx context.Context, view string, q interface{ MarshalVT
 		if errors.Is(last, bus.ErrNobody) && ctx.Err() != nil {
 			return nil, last // the time ended in the middle of another try
 		}
-		if errors.As(err, &words) || ctx.Err() != nil {
+		if errors.As(err, &words) {
 			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, a.away(err)
 		}
 		last = err
 		if lacks != nil && errors.Is(err, bus.ErrNobody) && time.Since(begun) > lacksAfter {
@@ -158,15 +161,26 @@ func (a *Agent) relayed(ctx context.Context, view string, q interface{ MarshalVT
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, a.away(err)
 		case <-time.After(pause):
 		}
 	}
 }
 
+// errBusAway: nobody could be asked, since the bus is away.
+var errBusAway = errors.New("this host's agent has no connection to the bus")
+
+// away is the error of a question that the bus did not carry, as long as there is none.
+func (a *Agent) away(err error) error {
+	if a.busUp.Load() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errBusAway, err)
+}
+
 // lacking says to a person what a question waits for when nobody is there.
 func lacking(who string, limit time.Duration) string {
-	return fmt.Sprintf("no %s runs, so nobody can answer; waiting for one for up to %s; `stint status` says what of the cluster runs", who, limit)
+	return fmt.Sprintf("no %s runs, so nobody can answer; waiting for one for up to %s; `stint doctor` says what is away and how to start it", who, limit)
 }
 
 // sentence says to a person why a question was not answered.
@@ -175,12 +189,14 @@ func sentence(err error, who string) string {
 	switch {
 	case errors.As(err, &words):
 		return words.Text
+	case errors.Is(err, errBusAway):
+		return errBusAway.Error() + ", so the " + who + " could not be asked; `stint doctor` says what is wrong with it"
 	case errors.Is(err, bus.ErrNobody) && who == "controller": // in the words that tools look for
-		return "Unable to contact slurm controller (connect failure): none answers; `stint status` says what runs"
+		return "Unable to contact slurm controller (connect failure): no controller of the cluster runs; `stint doctor` says what is away and how to start it"
 	case errors.Is(err, bus.ErrNobody):
-		return "no " + who + " answers; `stint status` says what runs"
+		return "no " + who + " of the cluster runs; `stint doctor` says what is away and how to start it"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, bus.ErrBusy):
-		return "the " + who + " did not answer in time; `stint status` says what runs"
+		return "the " + who + " did not answer in " + askTime.String() + ": it is stopped, cut off or overloaded; `stint doctor` says which, and what to do"
 	}
 	return "asking the " + who + ": " + err.Error()
 }

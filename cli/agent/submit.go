@@ -22,8 +22,8 @@ const (
 	keptTime       = 2 * time.Minute // how long to wait for the bus's word that an intent is kept
 	fullTime       = 5 * time.Second // … when its disk is known to be full
 	verdictTime    = 10 * time.Second
-	idTime         = time.Minute      // how long to wait for somebody who knows the id
-	noneTime       = 20 * time.Second // … while there is no controller at all
+	idTime         = 30 * time.Second // how long to wait for somebody who knows the id: a controller that is slow, or stopped …
+	noneTime       = askTime          // … while there is no controller at all: as long as a question waits for one
 	together       = 10               // so many further jobs of one request take of a user's allowance what one by itself does
 )
 

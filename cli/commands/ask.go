@@ -81,7 +81,7 @@ func (w *World) control(command string, verb events.Verb, body interface{ Marsha
 	}
 	v, err := c.Control(&wire.Control{Verb: verb, Body: data})
 	if err == nil && v.Undecided {
-		return nil, errors.New("the request is kept and waits for a controller to judge it")
+		return nil, errors.New("the request is kept in the log and takes effect as soon as a controller judges it; none does now: `stint doctor` says why")
 	}
 	return v, err
 }

@@ -127,9 +127,11 @@ func (h *holder) ask(a *slurm.Allocation) (code int, ok bool) {
 			return w.complain(h.name, err), false
 		}
 	}
-	if got, err := h.conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
-		h.config, w.conf = got.GetConfig().GetConfig(), got.GetConfig().GetConfFile()
+	got, err := h.conn.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}})
+	if err != nil { // nothing was asked for yet, and who would grant it does not answer
+		return h.refused(why(err)), false
 	}
+	h.config, w.conf = got.GetConfig().GetConfig(), got.GetConfig().GetConfFile()
 	stop := make(chan os.Signal, 4)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(stop)
@@ -145,7 +147,7 @@ func (h *holder) ask(a *slurm.Allocation) (code int, ok bool) {
 		return h.refused(refused(v.Code, v.Text)), false
 	}
 	if v.Job == 0 {
-		return h.refused("the request is kept in the log, but nobody could tell its id: no controller answers; look with squeue, and cancel it if it is not wanted"), false
+		return h.refused("the request is kept in the log, but nobody could tell its id: no controller answers (`stint doctor` says why); look with squeue, and cancel it if it is not wanted"), false
 	}
 	h.job = &projections.Job{Id: v.Job}
 	granted := make(chan *projections.Job, 1)

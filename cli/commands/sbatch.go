@@ -78,7 +78,7 @@ func sbatch(args []string, w *World) int {
 		return failed(w, refused(v.Code, v.Text))
 	}
 	if v.Job == 0 {
-		return failed(w, fmt.Sprintf("the job is kept in the log (sequence %d), but nobody could tell its id: no controller answers; it runs when one is back", v.Seq))
+		return failed(w, fmt.Sprintf("the job is kept in the log (sequence %d), but nobody could tell its id: no controller answers (`stint doctor` says why); it runs when one is back", v.Seq))
 	}
 	if v.Undecided {
 		fmt.Fprintf(w.Stderr, "sbatch: job %d is kept and waits for a controller to admit it\n", v.Job)

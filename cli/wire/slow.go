@@ -17,8 +17,10 @@ const (
 // How long an answer may take before it is given up, beyond the time that the request itself asks to wait: an agent that
 // still runs has answered long before, if only that it does not know.
 const (
-	questionMost = time.Minute
+	questionMost = 30 * time.Second
+	stepMost     = time.Minute // the agent gives the making of a step 40 s
 	actMost      = 10 * time.Minute
+	heldMost     = time.Minute // for who is told to wait, since they ask too much
 )
 
 // watch is one request under way. It tells people why there is no answer yet: silence looks like a hang.
@@ -26,6 +28,8 @@ type watch struct {
 	what requestKind
 	most time.Duration
 	say  func(string)
+	// impatient: most is what who asks allows, not what an agent may need.
+	impatient bool
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -56,8 +60,8 @@ var (
 		lost: "the agent has not answered; whether the request was taken is not known: look whether it took effect before you try again",
 	}
 	question = requestKind{
-		way:  "there is no answer yet; wait, or press Ctrl-C: `stint status` says what of the cluster runs",
-		lost: "the agent has not answered, so it may be stopped; `stint status` says what of the cluster runs",
+		way:  "there is no answer yet; wait, or press Ctrl-C: `stint doctor` says who does not answer",
+		lost: "the agent has not answered, so it may be stopped; `stint doctor` says what to do",
 	}
 )
 
@@ -75,10 +79,10 @@ func (c *Conn) watch(req *Request) *watch {
 	case *Request_Account:
 		own = ms(r.Account.GetStory().GetWaitMs())
 	case *Request_Step:
-		own = ms(r.Step.GetCreate().GetWaitMs())
+		w.most, own = stepMost, ms(r.Step.GetCreate().GetWaitMs())
 	}
 	if c.Patience > 0 {
-		w.most = c.Patience
+		w.most, w.impatient = c.Patience, true
 	}
 	w.most += own
 	w.timer = time.AfterFunc(own+slowAfter, w.tell)
@@ -137,6 +141,14 @@ func (w *watch) note(text string) {
 	w.timer.Reset(slowEvery)
 }
 
+// heldMost is how long to go on asking while the agent has no room.
+func (w *watch) heldMost() time.Duration {
+	if w.impatient {
+		return w.most
+	}
+	return max(w.most, heldMost)
+}
+
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +159,13 @@ func (w *watch) end() {
 // explain gives an answer that never came the sentence that belongs to its request.
 func (w *watch) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("%s (waited %s)", w.what.lost, w.most)
+		return overdue(fmt.Sprintf("%s (waited %s)", w.what.lost, w.most))
 	}
 	return err
 }
+
+// overdue is the sentence for an answer that did not come in time. It is os.ErrDeadlineExceeded to those who ask.
+type overdue string
+
+func (o overdue) Error() string     { return string(o) }
+func (o overdue) Is(err error) bool { return err == os.ErrDeadlineExceeded }

@@ -177,7 +177,7 @@ func (c *Conn) Call(req *Request) (*Response, error) {
 		if err != nil && held != nil && !errors.As(err, &no) {
 			return nil, held // it closed the connection as well
 		}
-		if !errors.As(err, &no) || no.Code != events.Code_RATE_LIMITED || !waits(req) || time.Since(w.begun) > w.most {
+		if !errors.As(err, &no) || no.Code != events.Code_RATE_LIMITED || !waits(req) || time.Since(w.begun) > w.heldMost() {
 			return resp, err
 		}
 		held = err

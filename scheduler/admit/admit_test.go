@@ -157,6 +157,8 @@ func TestRefusals(t *testing.T) {
 		{"NUL", 1000, &events.JobSpec{WorkDir: "/a\x00b"}, events.Code_MALFORMED, "NUL"},
 		{"many arguments", 1000, &events.JobSpec{Args: make([][]byte, MaxArgs+1)}, events.Code_MALFORMED, "arguments"},
 		{"least time", 1000, &events.JobSpec{TimeMinS: 1200, TimeLimitS: 600}, events.Code_INVALID_TIME_LIMIT, "least time of 20 minutes"},
+		{"CPUs of a partition, before a terminal", 1000, &events.JobSpec{Interactive: true, Tasks: 33}, events.Code_NODE_CONFIG_UNAVAILABLE, "no set of nodes could ever run this job"},
+		{"nodes of a partition, before a terminal", 1000, &events.JobSpec{Interactive: true, MinNodes: 99, MaxNodes: 99}, events.Code_NODE_CONFIG_UNAVAILABLE, "no set of nodes could ever run this job"},
 		{"interactive array", 1000, &events.JobSpec{Interactive: true, Array: &events.ArraySpec{Tasks: []uint64{1}}}, events.Code_INVALID_ARRAY, "interactive"},
 	} {
 		o := newOffice(t, config())
@@ -172,6 +174,14 @@ func TestRefusals(t *testing.T) {
 		if len(o.c.Inbox()) != 0 {
 			t.Errorf("%s: the intent still waits for a verdict", c.name)
 		}
+	}
+}
+
+// A batch job that asks for more than a partition has waits for better days, as in Slurm.
+func TestBatchJobsWaitForBetterDays(t *testing.T) {
+	o := newOffice(t, config())
+	if f := o.submit(1000, &events.JobSpec{Tasks: 33}); f.GetAdmitted() == nil {
+		t.Errorf("it is refused: %s", f.GetJudged().GetText())
 	}
 }
 

@@ -585,7 +585,8 @@ func first(a, b uint64) uint64 {
 
 // feasible asks whether the cluster as configured could ever run the job, and if not, what it has not got. A job that asks
 // for more than a partition as a whole gives (nodes, CPUs, time) may wait for better days, as Slurm has it, where limits are
-// not enforced; one that no node could serve is refused. What is held is looked at when it is released.
+// not enforced; one that no node could serve is refused. What is held is looked at when it is released. Who waits before a terminal
+// (salloc, srun) is told at once what the partition as a whole has not got, as by Slurm, and does not wait for ever.
 func (d *Desk) feasible(s *events.JobSpec) *refusal {
 	board := d.idle()
 	q, problem := d.shapes.Of(s)
@@ -612,6 +613,10 @@ func (d *Desk) feasible(s *events.JobSpec) *refusal {
 			continue
 		case len(names) == 1 && p.State != events.PartitionState_PARTITION_DOWN_STATE:
 			beyond = board.Beyond(q, name)
+		}
+		if s.Interactive && beyond == events.Reason_PARTITION_CONFIG && !board.FitsLimit(q, name) {
+			why = board.Lacks(q, name)
+			continue
 		}
 		if beyond == events.Reason_NONE && s.TimeLimitS > MaxTime(p) {
 			beyond = events.Reason_PARTITION_TIME_LIMIT
