@@ -50,7 +50,7 @@ func checkBus(r *report, s *scene) {
 	role := bus.Role{Kind: bus.Admin}
 	seed, err := server.ReadSeed(keys.Path(role))
 	if err != nil {
-		r.add(fault, "bus", "restore it from a backup; `stint up` makes keys that are missing anew and the bus admits them when it starts", "%v", err)
+		r.add(fault, "bus", "chmod 600 it if it is there; keys that are missing `stint up` makes anew, and the bus admits them when it starts", "%v", err)
 		return
 	}
 	b, err := jet.Connect(ctx, jet.Options{URL: c.URL, Role: role, Seed: seed, Log: slog.New(slog.DiscardHandler)})

@@ -35,8 +35,15 @@ func checkDisk(r *report, s *scene) {
 	}
 	byDevice := map[uint64]*disk{}
 	var disks []*disk
-	for _, f := range parts(s.dir) {
+	folders := parts(s.dir)
+	for _, n := range nodesOf(s.dir) {
+		folders = append(folders, part{"journals of " + n, s.dir.Node(n)}, part{"scripts of " + n, s.dir.Spool(n)})
+	}
+	for i, f := range folders {
 		r.on("asking how much is free in %s (%s)", f.path, f.use)
+		if i >= len(parts(s.dir)) && (deviceOf(f.path) == 0 || byDevice[deviceOf(f.path)] != nil) {
+			continue // a node's own, on a disk that was looked at
+		}
 		at, _, err := freeAt(f.path)
 		var st unix.Stat_t
 		if err == nil {
@@ -48,7 +55,7 @@ func checkDisk(r *report, s *scene) {
 		}
 		k := byDevice[uint64(st.Dev)]
 		if k == nil {
-			if strings.HasPrefix(at, string(s.dir)) && st.Dev == deviceOf(string(s.dir)) {
+			if strings.HasPrefix(at, string(s.dir)) && uint64(st.Dev) == deviceOf(string(s.dir)) {
 				at = string(s.dir)
 			}
 			k = &disk{at: at}

@@ -128,7 +128,7 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // tellEvery is how often an agent says what its answers are current to. There may be as many as there are hosts.
-const tellEvery = 10 * time.Second
+const tellEvery = 5 * time.Second
 
 // Serve serves the connections of l until ctx ends.
 func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
