@@ -272,14 +272,24 @@ func checkWriting(r *report, s *scene) {
 		return
 	}
 	folders := parts(s.dir)
+	own := len(folders)
+	running := map[string]bool{} // nodes whose supervisors run: they made their folders
+	for _, p := range processesOf(s.dir) {
+		running[p.node] = running[p.node] || p.role == "supervisor"
+	}
+	var nodes []string
 	for _, n := range nodesOf(s.dir) {
 		folders = append(folders, part{"the journal of " + n, s.dir.Node(n)}, part{"scripts of " + n, s.dir.Spool(n)})
+		nodes = append(nodes, n, n)
 	}
 	var took []time.Duration
 	bad := false
 	for i, p := range folders {
 		if _, err := os.Stat(p.path); err != nil {
-			continue // checkFolders, or the node was never started
+			if i >= own && running[nodes[i-own]] && errors.Is(err, fs.ErrNotExist) {
+				r.add(fault, "writing", "mkdir -m 711 "+p.path+", then resume the node", "%s (%s) is not there: nothing starts on that node", p.path, p.use)
+			}
+			continue // else checkFolders says so, or the node was never started
 		}
 		times := 1
 		if i == 0 {
