@@ -127,13 +127,17 @@ const subjectStats = "ask.stats."
 
 // answerStats answers with the leader's counters: this controller's, or what the leader says when it is asked.
 func (c *Controller) answerStats(ctx context.Context, ask *projections.Ask) *projections.Answer {
-	s := c.shown.Load()
-	if s == nil {
-		return &projections.Answer{Error: "this controller is still reading the log"}
-	}
-	if leader := s.view.Term().GetController(); leader != "" && leader != c.cfg.Name {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(ctx, statsTime)
+	defer cancel()
+	for {
+		s := c.shown.Load()
+		if s == nil {
+			return &projections.Answer{Error: "this controller is still reading the log"}
+		}
+		leader := s.view.Term().GetController()
+		if leader == "" || leader == c.cfg.Name {
+			return c.ownStats(ctx, ask)
+		}
 		data, err := ask.MarshalVT()
 		if err == nil {
 			data, err = c.cfg.Bus.Wire().Ask(ctx, subjectStats+events.Token(leader), data)
@@ -141,10 +145,17 @@ func (c *Controller) answerStats(ctx context.Context, ask *projections.Ask) *pro
 		if a := new(projections.Answer); err == nil && a.UnmarshalVT(data) == nil {
 			return a
 		}
-		return &projections.Answer{Seq: s.view.Seq(), Error: "the leader, " + leader + ", does not answer"}
+		select { // it may have ended: another takes the term then
+		case <-s.next:
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return &projections.Answer{Seq: s.view.Seq(), Error: "the leader, " + leader + ", does not answer: it has ended or is stopped, and no other controller has taken the term; `stint doctor` says more"}
+		}
 	}
-	return c.ownStats(ctx, ask)
 }
+
+// statsTime is how long a leader is waited for: one that died is followed by another within the time of a lease.
+const statsTime = 8 * time.Second
 
 // endTime is how long the bus may take to say where the log ends, for those who want to know who is behind.
 const endTime = time.Second
