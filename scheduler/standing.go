@@ -141,7 +141,7 @@ func (b *beats) slowest(now time.Time) (name string, seq uint64, at time.Time, n
 	defer b.mu.Unlock()
 	for node, has := range b.knows {
 		heard := b.last[node]
-		if now.Sub(heard) > time.Minute {
+		if has == 0 || now.Sub(heard) > time.Minute { // 0: it has just come up, and knows nothing yet
 			continue
 		}
 		if n++; name == "" || has < seq || has == seq && node < name {

@@ -29,6 +29,7 @@ func TestStandings(t *testing.T) {
 	b.last["n1"], b.knows["n1"] = now, 160
 	b.last["n2"], b.knows["n2"] = now, 140
 	b.last["n3"], b.knows["n3"] = now.Add(-time.Hour), 1
+	b.last["n4"], b.knows["n4"] = now, 0
 	type row struct {
 		kind, name  string
 		seq, behind uint64
