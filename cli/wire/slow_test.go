@@ -39,10 +39,11 @@ func TestSlow(t *testing.T) {
 		"kept after it is told": {submit, []step{{5 * time.Second, &Response{Kept: true}}, {31 * time.Second, answered}}, []string{"3s: the submission is on its way", "5s: the submission is in the log", "35s: the submission is in the log"}, ""},
 		"act":                   {control, []step{{4 * time.Second, answered}}, []string{"3s: the request is on its way"}, ""},
 		"question":              {nodes, []step{{4 * time.Second, answered}}, []string{"3s: there is no answer yet"}, ""},
-		"question without end":  {nodes, nil, []string{"3s: there is no answer yet", "33s: there is no answer yet"}, "it may be stopped"},
+		"question without end":  {nodes, nil, []string{"3s: there is no answer yet"}, "it may be stopped"},
 		"the end of a job":      {waits, []step{{61 * time.Second, answered}}, nil, ""},
 		"a story's next line":   {story, []step{{34 * time.Second, answered}}, []string{"33s: there is no answer yet"}, ""},
-		"nobody answers":        {nodes, []step{{2 * time.Second, &Response{Note: "no controller"}}, {40 * time.Second, answered}}, []string{"2s: no controller", "32s: no controller (after 32s)"}, ""},
+		"nobody answers":        {nodes, []step{{2 * time.Second, &Response{Note: "no controller"}}, {25 * time.Second, answered}}, []string{"2s: no controller"}, ""},
+		"nobody takes it":       {control, []step{{2 * time.Second, &Response{Note: "no controller"}}, {40 * time.Second, answered}}, []string{"2s: no controller", "32s: no controller (after 32s)"}, ""},
 		"nobody judges":         {submit, []step{{2 * time.Second, &Response{Note: "no controller"}}, {3 * time.Second, &Response{Kept: true}}, {time.Second, answered}}, []string{"2s: no controller"}, ""},
 		"act without end":       {control, nil, nil, "not known"},
 	} {
