@@ -27,7 +27,7 @@ func LocalNodes(c *events.Config, virtual bool) (names []string, played bool, er
 	here := HostName()
 	var all []string
 	for _, def := range c.Nodes {
-		list, err := hostlist.Expand(def.Names, NodesMost)
+		list, err := hostlist.Expand(def.Names, hostlist.MaxHosts)
 		if err != nil {
 			return nil, false, fmt.Errorf("the nodes %s: %w", def.Names, err)
 		}
@@ -37,8 +37,8 @@ func LocalNodes(c *events.Config, virtual bool) (names []string, played bool, er
 			names = append(names, list...)
 			continue
 		}
-		hosts, _ := hostlist.Expand(def.HostNames, NodesMost)
-		addresses, _ := hostlist.Expand(def.Addresses, NodesMost)
+		hosts, _ := hostlist.Expand(def.HostNames, hostlist.MaxHosts)
+		addresses, _ := hostlist.Expand(def.Addresses, hostlist.MaxHosts)
 		for i, n := range list {
 			if isHere(n, here) || i < len(hosts) && isHere(hosts[i], here) || i < len(addresses) && isHere(addresses[i], here) {
 				names = append(names, n)
@@ -46,6 +46,9 @@ func LocalNodes(c *events.Config, virtual bool) (names []string, played bool, er
 		}
 	}
 	if virtual {
+		if len(all) > NodesMost {
+			return nil, false, fmt.Errorf("--virtual would play all %d nodes of the configuration on this host, which plays %d at most; leave it out, or give a configuration of fewer nodes", len(all), NodesMost)
+		}
 		for _, def := range c.Nodes {
 			def.Virtual = true
 		}

@@ -151,6 +151,8 @@ func TestLocalNodes(t *testing.T) {
 		{"NodeName=n[1-3] CPUs=2\n", true, "n1,n2,n3", "n[1-3]", ""},
 		{"NodeName=n[1-3] CPUs=2\n", false, "", "", "--virtual"},
 		{"NodeName=" + here + " CPUs=2\nNodeName=n9 CPUs=2\n", false, here, "", ""},
+		{"NodeName=c[1-10000] CPUs=2\nNodeName=" + here + " CPUs=2\n", false, here, "", ""},
+		{"NodeName=c[1-10000] CPUs=2\n", true, "", "", "plays 1024 at most"},
 		{"NodeName=n1 NodeHostname=" + here + " CPUs=2\nNodeName=n2 NodeHostname=" + here + " CPUs=2\n", false, "n1,n2", "n1 n2", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "slurm.conf")
