@@ -84,7 +84,7 @@ func sbatch(args []string, w *World) int {
 		fmt.Fprintf(w.Stderr, "sbatch: job %d is kept and waits for a controller to admit it\n", v.Job)
 	}
 	switch {
-	case s.Quiet && !s.Parsable:
+	case s.Quiet: // also with --parsable
 	case s.Parsable && s.Clusters != "":
 		fmt.Fprintf(w.Stdout, "%d;%s\n", v.Job, s.Clusters)
 	case s.Parsable:
