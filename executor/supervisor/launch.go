@@ -131,7 +131,11 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 
 	s.forks.RLock()
 	pid, traced, err := forkExec(program, argv, attr, l.PidVariable != "")
+	standing, serr := false, error(nil) // at its exec, and not killed meanwhile
 	if err == nil {
+		if traced { // at once: until then it would run on, unrecorded, if this supervisor were killed
+			standing, serr = awaitExecStop(pid)
+		}
 		s.addMain(pid)
 	}
 	s.forks.RUnlock()
@@ -150,20 +154,16 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 		s.abandon(pid, -1, traced)
 		return nil, lerr == nil, failed(Failure_FORK, "this kernel gives no descriptor for a process (Linux 5.4 or later is needed)")
 	}
-	b, err = s.settle(l, b, pid, traced, files, record)
+	if serr != nil {
+		s.abandon(pid, b.pidfd, true)
+		return nil, lerr == nil, failed(Failure_FORK, "the new process did not come to its exec: %v", serr)
+	}
+	b, err = s.settle(l, b, pid, traced, standing, files, record)
 	return b, lerr == nil, err
 }
 
 // settle sets the limits of a process that stands at its exec, records it, and lets it run.
-func (s *supervisor) settle(l *Launch, b *born, pid int, traced bool, files *stdio, record func(*born) error) (*born, error) {
-	standing := false // at its exec, and not killed meanwhile
-	if traced {
-		var err error
-		if standing, err = awaitExecStop(pid); err != nil {
-			s.abandon(pid, b.pidfd, true)
-			return nil, failed(Failure_FORK, "the new process did not come to its exec: %v", err)
-		}
-	}
+func (s *supervisor) settle(l *Launch, b *born, pid int, traced, standing bool, files *stdio, record func(*born) error) (*born, error) {
 	b.birth = &Birth{Key: l.Key, Pid: int32(pid), StartedUnixNs: unixNow(), StartedMonoNs: monoNow()}
 	st, err := readStat(pid)
 	if err != nil {

@@ -163,7 +163,7 @@ func (s *supervisor) takeUp(st *step) error {
 		st.adopted.Store(true)
 		close(st.over)
 		go s.clear(st, &Exited{Key: st.launching.Key, Node: st.launching.Node, End: End_LOST_STATUS, EndedUnixNs: unixNow(),
-			Detail: "the supervisor was killed while it was launching it; whatever had begun was ended"})
+			Detail: "the supervisor was killed while it was launching it; if it had begun, it was ended"})
 		return nil
 	}
 	pid := int(st.birth.Pid)

@@ -400,15 +400,12 @@ func (s *supervisor) countUp(st *step, x *Exited) {
 	x.Oom = oom
 }
 
-// bury takes away what a step used of the node, writes its end down, and reports it. An end that the journal does not
-// take is tried again until it does: it is not reported before.
+// bury writes a step's end down, takes away what it used of the node, and reports it. An end that the journal does not take is
+// tried again until it does: it is not reported before. The control group goes only then, for it alone knows what the step has
+// used: a supervisor that is killed in between leaves the next one either the group or the figures. A group that stays is one
+// that no step of the journal claims, and is removed as such.
 func (s *supervisor) bury(st *step, x *Exited) {
 	x.Note = st.launching.Note
-	if st.cage != nil {
-		if err := st.cage.Remove(); err != nil {
-			s.log.Warn("a control group cannot be removed", "step", st.id.String(), "error", err)
-		}
-	}
 	if st.stderr != nil {
 		st.stderr.Close()
 	}
@@ -416,6 +413,7 @@ func (s *supervisor) bury(st *step, x *Exited) {
 		s.gate.RLock()
 		err := s.journal.append(st.safety(), &Record{What: &Record_Exited{x}})
 		if err == nil {
+			s.removeCage(st)
 			s.returnSpool(st)
 			s.retire(st, x)
 		}
@@ -428,6 +426,15 @@ func (s *supervisor) bury(st *step, x *Exited) {
 		}
 		s.log.Error("the end of a step cannot be written down, trying again", "step", st.id.String(), "error", err)
 		time.Sleep(pause)
+	}
+}
+
+func (s *supervisor) removeCage(st *step) {
+	if st.cage == nil {
+		return
+	}
+	if err := st.cage.Remove(); err != nil {
+		s.log.Warn("a control group cannot be removed", "step", st.id.String(), "error", err)
 	}
 }
 
