@@ -42,6 +42,9 @@ func daemonCommands() []*cli.Command {
 	}
 	return []*cli.Command{
 		daemon("bus", "the log: an embedded NATS server with JetStream", "stint bus --dir /var/lib/stint", func(ctx context.Context, h *host) error {
+			if !h.cluster.Embedded {
+				return fmt.Errorf("the cluster in %s uses the bus at %s and has none of its own; `stint up --bus` says which", h.dir, h.cluster.URL)
+			}
 			s, err := h.startBus(ctx)
 			if err != nil {
 				return err

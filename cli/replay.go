@@ -136,12 +136,14 @@ func printReport(c *cli.Context, r *replay.Report, o replay.Options, took time.D
 // fn is told.
 func (h *host) atRest(ctx context.Context, fn func(bus.Bus, *server.Server) error) error {
 	var s *server.Server
-	if lock, err := h.dir.Lock(); err == nil { // nobody else serves the log
+	if lock, err := h.dir.Lock(); err == nil && h.cluster.Embedded { // nobody else serves the log
 		defer lock.Close()
 		if s, err = h.startBus(ctx); err != nil {
 			return err
 		}
 		defer s.Stop()
+	} else if err == nil {
+		lock.Close()
 	}
 	return h.with(ctx, bus.Role{Kind: bus.Controller}, s, func(b bus.Bus) error { return fn(b, s) })
 }

@@ -43,6 +43,7 @@ func upCommand() *cli.Command {
 			&cli.Uint64Flag{Name: "memory", Usage: "the memory of each node in `MIB`", DefaultText: "what the machine has"},
 			&cli.StringFlag{Name: "gres", Usage: "simulated devices of each node, as `NAME:TYPE:COUNT`, for instance gpu:a100:4"},
 			&cli.BoolFlag{Name: "virtual", Usage: "with --config: play all nodes of the file on this machine"},
+			&cli.StringFlag{Name: "bus", Usage: "connect to the servers of a bus elsewhere, as `URLS` with commas between, instead of running one; their keys are in the folder keys", DefaultText: "one in this cluster"},
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "go on in the background and return when the cluster is ready"},
 			&cli.BoolFlag{Name: "split", Usage: "run bus, controller, agent and ledger as a process each"},
 			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the cluster to be ready, as `DURATION`", Value: time.Minute},
@@ -137,6 +138,12 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	if c.IsSet("config") && (c.IsSet("nodes") || c.IsSet("cpus") || c.IsSet("memory") || c.IsSet("gres")) {
 		return errors.New("--config says what the nodes are; leave out --nodes, --cpus, --memory and --gres")
 	}
+	if c.IsSet("bus") {
+		if next.URL, err = busElsewhere(c.String("bus")); err != nil {
+			return err
+		}
+		next.Embedded = false
+	}
 	o := &next.Options
 	if c.IsSet("nodes") || c.IsSet("cpus") || c.IsSet("memory") || c.IsSet("gres") {
 		next.ConfFile = ""
@@ -218,12 +225,15 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 	if err := u.save(); err != nil {
 		return err
 	}
-	if u.split {
-		u.spawn(&back, backCtx, &child{name: "bus", args: u.args("bus"), log: u.dir.Log("bus")})
-		for _, name := range []string{"controller", "ledger", "agent"} {
-			u.spawn(&front, frontCtx, &child{name: name, args: u.args(name), log: u.dir.Log(name)})
+	if !u.host.cluster.Embedded {
+		if err := u.host.provisionElsewhere(ctx, patience); err != nil {
+			return err
 		}
-	} else {
+	}
+	switch {
+	case u.split && u.host.cluster.Embedded:
+		u.spawn(&back, backCtx, &child{name: "bus", args: u.args("bus"), log: u.dir.Log("bus")})
+	case u.host.cluster.Embedded:
 		s, err := u.host.startBus(ctx)
 		if err != nil {
 			return err
@@ -233,6 +243,12 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 		if !s.Synced() {
 			u.log.Warn("the bus does not wait for the disk: what is acknowledged may be lost with the power")
 		}
+	}
+	if u.split {
+		for _, name := range []string{"controller", "ledger", "agent"} {
+			u.spawn(&front, frontCtx, &child{name: name, args: u.args(name), log: u.dir.Log(name)})
+		}
+	} else {
 		u.role(&front, frontCtx, "controller", u.host.runController)
 		u.role(&front, frontCtx, "ledger", u.host.runLedger)
 		u.role(&front, frontCtx, "agent", u.host.runAgent)
@@ -450,7 +466,7 @@ func detach(c *cli.Context, dir site.Dir) error {
 		return err
 	}
 	args := []string{self, "up", "--dir", string(dir), "--ready-fd", "3", "--wait", c.Duration("wait").String()}
-	for _, name := range []string{"nodes", "gres", "cpus", "memory", "cgroup-under"} {
+	for _, name := range []string{"nodes", "gres", "cpus", "memory", "bus", "cgroup-under"} {
 		if c.IsSet(name) {
 			args = append(args, "--"+name, fmt.Sprint(c.Value(name)))
 		}

@@ -17,11 +17,13 @@ import (
 // campaign is what has been done to one cluster.
 type campaign struct {
 	*cluster
+	bus   *servers          // nil: the bus is one of the daemons
 	how   []string          // it is started
 	ids   map[string]string // id → tag, which is also the job's name
 	kills []death           // of supervisors
 	hid   int               // ends that nobody saw
 	score score             // of the present round
+	back  []func()          // wait until servers of the bus that were struck are there again
 }
 
 type death struct {
@@ -77,10 +79,20 @@ var targets = [][]string{
 	{"bus", "agent"}, {"supervisor:", "supervisor:", "controller"},
 }
 
+// targetsOfThree are those on a bus of three servers.
+var targetsOfThree = [][]string{
+	{"bus leader"}, {"supervisor:", "bus follower"}, {"bus sleep"}, {"everything"}, {"bus all"}, {"executor:", "bus leader"}, {"agent"}, {"bus two"}, {"controller"}, {"up", "bus leader"},
+	{"ledger"}, {"bus follower"}, {"controller", "bus sleep"}, {"all but supervisors"},
+}
+
 // round submits jobs while daemons are killed, and then holds what there is to what the scripts did.
 func (k *campaign) round(seed uint64) {
 	begun := time.Now()
 	r := rand.New(rand.NewPCG(seed, 0))
+	targets := targets
+	if k.bus != nil {
+		targets = targetsOfThree
+	}
 	var strikes [][]string
 	for i := range 2 + r.IntN(3) {
 		what := targets[(int(seed)+3*i)%len(targets)]
@@ -119,6 +131,10 @@ func (k *campaign) round(seed uint64) {
 		time.Sleep(time.Duration(300+r.IntN(900)) * time.Millisecond)
 		k.strike(r, what)
 	}
+	for _, back := range k.back {
+		back()
+	}
+	k.back = nil
 	struck := time.Since(begun)
 	submitting.Wait()
 	k.settle(all)
@@ -165,6 +181,18 @@ func (k *campaign) strike(r *rand.Rand, what []string) {
 	}
 	slices.Sort(doomed)
 	doomed = slices.Compact(doomed)
+	for _, w := range what {
+		word, isBus := strings.CutPrefix(w, "bus ")
+		if w == "everything" {
+			word, isBus = "all", true
+		}
+		if isBus && k.bus != nil {
+			n, back := k.bus.strike(r, word)
+			k.score.strikes["bus "+word] += n
+			k.t.Cleanup(back)
+			k.back = append(k.back, back)
+		}
+	}
 	for _, name := range doomed {
 		pid := alive[name]
 		if pid == 0 || !k.ours(pid) {

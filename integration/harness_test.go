@@ -20,6 +20,13 @@ import (
 var bin string // directory of the programs
 
 func TestMain(m *testing.M) {
+	if conf := os.Getenv(serveEnv); conf != "" {
+		if err := serve(conf); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv("STINT_TEST_GREEDY") != "" {
 		os.Exit(m.Run()) // as another user: see TestGreed
 	}
@@ -56,6 +63,7 @@ type cluster struct {
 	dir  string // of the cluster
 	work string // where jobs are submitted; every user may write there
 	env  []string
+	last []func() // to be done when the cluster is down
 }
 
 // patience is how long anything may take that must come about; longer where machines are emulated.
@@ -95,6 +103,9 @@ func planned(t *testing.T) *cluster {
 			}
 		}
 		c.try("stint", "down", "--kill")
+		for _, fn := range c.last {
+			fn()
+		}
 		os.RemoveAll(base)
 	})
 	return c

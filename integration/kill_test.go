@@ -24,8 +24,17 @@ import (
 //
 // Twenty seeds are twenty rounds, on clusters that live through five of them each. STINT_SEED=N is one round alone. A campaign
 // is `STINT_CAMPAIGN=FILE STINT_SEEDS=1-1000`: each round leaves a line in the file, those that have one are not made again, and
-// the table made of all of them is in FILE.md. STINT_SOAK=1 is such a campaign, without a file.
+// the table made of all of them is in FILE.md; when there is a FILE.stop it ends after the present cluster. STINT_SOAK=1 is such a campaign, without a file.
 func TestKill(t *testing.T) { killEach(t, 1, seedsOf(t, 20, 480)) }
+
+// The same on a bus of three servers, of which each, two and all are killed, and the one that leads is stopped for a while: its
+// followers elect another, and it wakes.
+func TestKillThree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three servers and kills them: left out with -short")
+	}
+	killEach(t, 3, seedsOf(t, 3, 47))
+}
 
 // perCluster is how many rounds a cluster lives through: its history is part of what is tried.
 const perCluster = 5
@@ -65,7 +74,7 @@ func killEach(t *testing.T, servers int, seeds []uint64) {
 	progress := openProgress(t, servers)
 	for {
 		seeds = slices.DeleteFunc(seeds, progress.done)
-		if len(seeds) == 0 {
+		if len(seeds) == 0 || progress.stopped() {
 			return
 		}
 		part := seeds[:min(perCluster, len(seeds))]
@@ -97,7 +106,14 @@ func newCampaign(t *testing.T, servers int, seed uint64) *campaign {
 	if (seed-1)/perCluster%4 == 3 && servers == 1 {
 		k.how = nil
 	}
-	k.cluster = start(t, append(k.how, "--nodes", "n[1-3]", "--cpus", "3", "--memory", "4000", "--gres", "gpu:a100:2")...)
+	k.cluster = planned(t)
+	options := append(k.how, "--nodes", "n[1-3]", "--cpus", "3", "--memory", "4000", "--gres", "gpu:a100:2")
+	if servers == 3 {
+		k.bus = startServers(t, filepath.Dir(k.dir), filepath.Join(k.dir, "keys"), "n1", "n2", "n3")
+		k.last = append(k.last, k.bus.stop)
+		options = append(options, "--bus", k.bus.urls())
+	}
+	k.up(options...)
 	for _, sub := range []string{"ran", "out"} {
 		if err := os.Mkdir(filepath.Join(k.work, sub), 0o777); err != nil {
 			t.Fatal(err)

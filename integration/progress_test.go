@@ -85,6 +85,15 @@ func openProgress(t *testing.T, servers int) *progress {
 
 func (p *progress) done(seed uint64) bool { _, is := p.rounds[seed]; return is }
 
+// stopped says whether somebody asked for an end.
+func (p *progress) stopped() bool {
+	if p.file == "" {
+		return false
+	}
+	_, err := os.Stat(p.file + ".stop")
+	return err == nil
+}
+
 // run makes one round and writes down what it came to, also if it fails half way.
 func (p *progress) run(k *campaign, seed uint64) {
 	begun := time.Now()
