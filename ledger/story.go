@@ -243,10 +243,7 @@ func tellAll(ctx context.Context, db pebble.Reader, log Fetcher, ask *rows.AskSt
 
 // tellMessage tells what of a message is for whoever asks, with what of it was void.
 func tellMessage(db pebble.Reader, e *events.Event, w *witness, raw bool) ([]*rows.StoryLine, error) {
-	lines := slices.DeleteFunc(story.Tell(e, w), func(line *rows.StoryLine) bool { return !w.sees(e, line) })
-	if len(lines) == 0 {
-		return nil, nil
-	}
+	lines := story.Tell(e, w)
 	void := map[uint32]string{}
 	prefix := voidKey(nil, e.Seq, 0)[:9]
 	err := scan(db, prefix, after(prefix), func(key, value []byte) error {
@@ -258,6 +255,10 @@ func tellMessage(db pebble.Reader, e *events.Event, w *witness, raw bool) ([]*ro
 	if err != nil {
 		return nil, err
 	}
+	if _, ok := void[story.Whole]; ok && len(lines) == 0 { // there is nothing in it to tell of
+		lines = append(lines, story.Nothing(e))
+	}
+	lines = slices.DeleteFunc(lines, func(line *rows.StoryLine) bool { return !w.sees(e, line) })
 	for _, line := range lines {
 		why, ok := void[line.Index]
 		if !ok {

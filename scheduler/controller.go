@@ -107,7 +107,7 @@ func New(cfg Config) (*Controller, error) {
 		memory:   cycle.NewMemory(),
 		run:      cycle.Run,
 	}
-	c.feed = feed.New(cfg.Bus.Jobs(), c.log)
+	c.feed = feed.New(cfg.Bus.Jobs(), cfg.Bus.Events(), c.log)
 	c.mail = newMailer(c.log, cfg.Clock, c.shown.Load)
 	c.feed.Told = c.mail.told
 	c.triggers = newTriggers(c.log, cfg.Home)

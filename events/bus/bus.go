@@ -148,6 +148,9 @@ type Feed interface {
 	// Last returns the last message of the stream, or ErrNotFound if it was never written.
 	Last(ctx context.Context) (Message, error)
 
+	// Get returns the message at a sequence of the stream, or ErrNotFound if it is not kept.
+	Get(ctx context.Context, seq uint64) (Message, error)
+
 	// Append stores the entries, in order, right behind the stream's sequence after, many in flight at once,
 	// and returns the stream's last sequence. If the stream has other messages there the error is a
 	// *DeposedError: read Last and go on from it. If ctx ends the error wraps ErrUnsettled and a prefix of

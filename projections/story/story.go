@@ -37,7 +37,7 @@ func Tell(e *events.Event, names Names) []*rows.StoryLine {
 	t := &teller{e: e, names: names}
 	switch {
 	case e.Void != "":
-		t.line(Whole, "unreadable", e.Name, e.Void, "")
+		t.line(Whole, "unreadable", writer(e), e.Void, "")
 	case e.Intents != nil:
 		for i, intent := range e.Intents.Intents {
 			t.intent(i, intent)
@@ -60,6 +60,27 @@ func Tell(e *events.Event, names Names) []*rows.StoryLine {
 		t.line(Whole, "shares", "ledger", fmt.Sprintf("%d fairshare factors as of %d", len(e.Share.Factors), e.Share.AsOf), "")
 	}
 	return t.lines
+}
+
+// Nothing is the line of a message that Tell has nothing to tell of.
+func Nothing(e *events.Event) *rows.StoryLine {
+	t := &teller{e: e}
+	return t.line(Whole, "empty", writer(e), "said nothing", "")
+}
+
+// writer is who could write a message, by its subject alone.
+func writer(e *events.Event) string {
+	switch e.Author {
+	case events.AuthorLeader:
+		return leader
+	case events.AuthorLedger:
+		return "ledger"
+	case events.AuthorHost:
+		return "@" + e.Name
+	case events.AuthorNone:
+		return "somebody"
+	}
+	return e.Name
 }
 
 // Whole is the index of lines that are about a message, not about a fact in it.

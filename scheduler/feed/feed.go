@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,8 +17,9 @@ import (
 // condition that it still is the last. Every controller derives; only the leader appends, and the others forget what they
 // see to be there. Add takes what was derived, Run, or Part call by call, moves it.
 type Feed struct {
-	jobs bus.Feed
-	log  *slog.Logger
+	jobs   bus.Feed
+	events Bounded
+	log    *slog.Logger
 
 	mu    sync.Mutex
 	queue []projections.JobEvent // derived and, as far as is known, not in the stream; ascending by sequence and index
@@ -51,11 +51,17 @@ func (p place) before(e *projections.JobEvent) bool {
 const (
 	partMost = 2000   // entries appended at once
 	keepMost = 50_000 // entries a follower keeps before it looks how far the stream is
+	passMost = 1000   // entries passed over, at most, that say no place in the log
 )
 
+// Bounded is the log, of which only the end is looked at.
+type Bounded interface {
+	Bounds(ctx context.Context) (first, last uint64, err error)
+}
+
 // New is a feed that knows nothing yet, see Begin.
-func New(jobs bus.Feed, log *slog.Logger) *Feed {
-	return &Feed{jobs: jobs, log: log, wake: make(chan struct{}, 1)}
+func New(jobs bus.Feed, events Bounded, log *slog.Logger) *Feed {
+	return &Feed{jobs: jobs, events: events, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Begin reads how far the stream is. waiting are entries a snapshot had not seen in the stream.
@@ -74,25 +80,48 @@ func (f *Feed) Begin(ctx context.Context, waiting []projections.JobEvent) error 
 	return nil
 }
 
-// look reads the stream's last message and drops what it shows to be there.
+// look reads how far the stream is and drops what it shows to be there.
 func (f *Feed) look(ctx context.Context) error {
 	attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	m, err := f.jobs.Last(attempt)
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+	last, at, err := f.end(attempt)
+	if err != nil {
 		return err
-	}
-	var at place
-	if err == nil {
-		if err := json.Unmarshal(m.Data, &at); err != nil {
-			return fmt.Errorf("message %d of the feed of job states does not say where it comes from: %w", m.Seq, err)
-		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.done, f.last = at, m.Seq
+	f.done, f.last = at, last
 	f.drop()
 	return nil
+}
+
+// end returns the stream's last sequence, and the place of the last message that says one. What somebody else has put there may
+// say none, or one that the log does not have: nobody is muted by that, nor kept from starting.
+func (f *Feed) end(ctx context.Context) (last uint64, at place, err error) {
+	m, err := f.jobs.Last(ctx)
+	if errors.Is(err, bus.ErrNotFound) {
+		return 0, place{}, nil
+	}
+	if err != nil {
+		return 0, place{}, err
+	}
+	last = m.Seq
+	_, head, err := f.events.Bounds(ctx) // read after the feed: nothing there is from behind it
+	for odd := 0; err == nil; odd++ {
+		at = place{}
+		if json.Unmarshal(m.Data, &at) == nil && at.Seq > 0 && at.Seq <= head {
+			return last, at, nil
+		}
+		if odd == passMost || m.Seq == 1 {
+			return last, place{}, nil
+		}
+		f.log.Warn("a message among the job states is nobody's and is passed over", "stream", bus.JobsStream, "message", m.Seq, "subject", m.Subject)
+		m, err = f.jobs.Get(ctx, m.Seq-1)
+		if errors.Is(err, bus.ErrNotFound) {
+			return last, place{}, nil
+		}
+	}
+	return 0, place{}, err
 }
 
 // drop forgets entries that are in the stream. With the lock held.

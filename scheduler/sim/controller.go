@@ -73,7 +73,7 @@ func newController(w *World, name string) *controller {
 }
 
 func (c *controller) roughen() {
-	c.feed = feed.New(c.w.jobs, slog.New(slog.DiscardHandler))
+	c.feed = feed.New(c.w.jobs, c.w.jobs, slog.New(slog.DiscardHandler))
 	c.feed.Begin(context.Background(), nil)
 	c.feed.Lead(c.led)
 	c.campaign()
@@ -214,7 +214,7 @@ func (c *controller) revive() {
 		c.follow()
 		return
 	}
-	c.feed = feed.New(c.w.jobs, slog.New(slog.DiscardHandler))
+	c.feed = feed.New(c.w.jobs, c.w.jobs, slog.New(slog.DiscardHandler))
 	c.feed.Begin(context.Background(), waiting)
 	if !c.passes("loaded a snapshot") {
 		return

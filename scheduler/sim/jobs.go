@@ -20,6 +20,18 @@ func (s *jobStream) Last(context.Context) (bus.Message, error) {
 	return s.list[len(s.list)-1], nil
 }
 
+// Bounds are the log's, for a feed that looks whether a place is one of it.
+func (s *jobStream) Bounds(context.Context) (first, last uint64, err error) {
+	return 1, uint64(len(s.w.log)), nil
+}
+
+func (s *jobStream) Get(_ context.Context, seq uint64) (bus.Message, error) {
+	if seq == 0 || seq > uint64(len(s.list)) {
+		return bus.Message{}, bus.ErrNotFound
+	}
+	return s.list[seq-1], nil
+}
+
 // Append stores entries behind the sequence after. Whoever derives writes the same bytes, so what is there already counts as stored.
 // Now and then it stores some of them only, or does not say that it has.
 func (s *jobStream) Append(_ context.Context, after uint64, entries []bus.Entry) (uint64, error) {

@@ -236,6 +236,12 @@ func feed(t *testing.T, connect Connect) {
 	if last := must[uint64](t)(f.Append(ctx, start, all[:500])); last != start+500 {
 		t.Fatalf("500 entries behind %d end at %d", start, last)
 	}
+	if m := must[bus.Message](t)(f.Get(ctx, start+7)); m.Seq != start+7 || string(m.Data) != "entry 6" || m.Subject != all[6].Subject {
+		t.Errorf("at %d the feed has %+v", start+7, m)
+	}
+	if _, err := f.Get(ctx, start+501); !errors.Is(err, bus.ErrNotFound) {
+		t.Errorf("behind its end the feed has %v", err)
+	}
 	if m := must[bus.Message](t)(f.Last(ctx)); m.Seq != start+500 || string(m.Data) != "entry 499" || m.Subject != all[499].Subject {
 		t.Fatalf("the last is %d %q", m.Seq, m.Data)
 	}

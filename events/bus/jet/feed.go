@@ -41,6 +41,14 @@ func (f feed) Last(ctx context.Context) (bus.Message, error) {
 	}
 }
 
+func (f feed) Get(ctx context.Context, seq uint64) (bus.Message, error) {
+	m, err := f.b.leaderGet(ctx, bus.JobsStream, leaderQuery{Seq: seq})
+	if err != nil {
+		return bus.Message{}, fmt.Errorf("reading %s at %d: %w", bus.JobsStream, seq, err)
+	}
+	return m.Message, nil
+}
+
 // Append sends windows of entries, each conditional on the stream's last sequence, predicted: harmless here, since
 // an entry lands at its own place or nowhere, and whoever writes a place writes the same bytes.
 func (f feed) Append(ctx context.Context, after uint64, entries []bus.Entry) (uint64, error) {

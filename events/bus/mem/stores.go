@@ -111,6 +111,15 @@ func (f feed) Last(ctx context.Context) (bus.Message, error) {
 	return f.c.hub.jobs.get(f.c.hub.jobs.last())
 }
 
+func (f feed) Get(ctx context.Context, seq uint64) (bus.Message, error) {
+	if err := f.c.enter(ctx); err != nil {
+		return bus.Message{}, err
+	}
+	f.c.hub.mu.Lock()
+	defer f.c.hub.mu.Unlock()
+	return f.c.hub.jobs.get(seq)
+}
+
 func (f feed) Append(ctx context.Context, after uint64, entries []bus.Entry) (uint64, error) {
 	done, err := f.c.turns.Begin(bus.JobsSubjects)
 	if err != nil {
