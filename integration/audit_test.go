@@ -82,7 +82,7 @@ func (k *campaign) settle(all []*doomed) {
 	}
 	// What was not acknowledged may be on its way yet: only when nothing is in the queue and nothing is unread twice in a row is it over.
 	calm, open := 0, ""
-	for deadline := time.Now().Add(3 * patience); calm < 2; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * patience); calm < 2; time.Sleep(200 * time.Millisecond) {
 		queue := k.try("squeue", "-h", "-o", "%i %j %T")
 		open = queue.out
 		for line := range strings.Lines(queue.out) {

@@ -105,7 +105,7 @@ func (k *campaign) round(seed uint64) {
 	var submitting sync.WaitGroup
 	chance := rand.New(rand.NewPCG(seed, 1))
 	submitting.Go(func() {
-		for i := range 10 + chance.IntN(6) {
+		for i := range 6 + chance.IntN(4) {
 			// One that is not acknowledged may be there all the same, so what comes in its place is another job.
 			for try := range 5 {
 				time.Sleep(time.Duration(chance.IntN(150)) * time.Millisecond)

@@ -124,7 +124,7 @@ func clean(environ []string) (out []string) {
 
 func (c *cluster) up(options ...string) {
 	c.t.Helper()
-	c.do("stint", append([]string{"up", "--detach", "--cgroup-under", "stint-test-" + filepath.Base(filepath.Dir(c.dir))}, options...)...)
+	c.do("stint", append([]string{"up", "--detach", "--wait", patience.String(), "--cgroup-under", "stint-test-" + filepath.Base(filepath.Dir(c.dir))}, options...)...)
 }
 
 // result is what a command left.
