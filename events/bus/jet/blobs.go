@@ -20,7 +20,10 @@ import (
 const (
 	partSize   = 512 << 10
 	sizeHeader = "Stint-Size"
-	blobSettle = time.Second // how long a replica may be behind another that acknowledged
+
+	// How long a replica may be behind others that acknowledged: one that slept, or was killed, answers before it has caught up, and
+	// the others may need an election first. Whoever reads a blob has it from the log, so it is there, or was.
+	blobSettle = 20 * time.Second
 )
 
 type blobs struct{ b *Bus }
