@@ -28,6 +28,7 @@ type sink struct {
 	tasks  int
 	part   map[uint32][]byte
 	broken bool
+	lost   func(error) // told once of a file that takes no more
 }
 
 // longest is how much of a line is kept back for its end.
@@ -88,7 +89,10 @@ func (s *sink) put(data []byte) {
 		return
 	}
 	if _, err := s.w.Write(data); err != nil {
-		s.broken = true // nobody reads it any more: the tasks are not held up
+		s.broken = true // nobody reads it any more, or it has no room: the tasks are not held up
+		if s.lost != nil {
+			s.lost(err)
+		}
 	}
 }
 
@@ -134,6 +138,9 @@ func (l *launcher) place(name string, own io.Writer) (*tasks.Stream, *sink, erro
 		return nil, nil, fmt.Errorf("Could not open stdout file %s: %w", path, plain(err))
 	}
 	s.w, s.file = f, f
+	s.lost = func(err error) {
+		fmt.Fprintf(l.w.Stderr, "srun: error: %s: %v; what else the tasks write there is lost\n", path, plain(err))
+	}
 	return &tasks.Stream{}, s, nil
 }
 
