@@ -5,6 +5,7 @@ import "testing"
 // What sbatch says of a job that was taken: nothing when it is to be quiet, whatever form was asked for.
 func TestSaidOfTaken(t *testing.T) {
 	h := newHost(t)
+	h.script.Run("nodes n1 cpus=4 mem=4000\npartition main nodes=n1 default\nstart\n")
 	for _, c := range []struct {
 		args []string
 		want string
