@@ -79,6 +79,11 @@ func (a *agent) pump() {
 	for _, i := range batch {
 		m.Intents = append(m.Intents, i.intent)
 	}
+	if a.w.flaw == flawEarly {
+		for _, i := range batch {
+			a.w.watch.kept(i.intent)
+		}
+	}
 	if !a.passes("packed intents") {
 		return
 	}
@@ -110,6 +115,10 @@ func (a *agent) await(i *wish, seq uint64, index uint32) {
 		v := c.fold.VerdictOf(seq, index)
 		switch {
 		case v != nil:
+			if a.w.flaw == flawAnswer {
+				v = v.CloneVT()
+				v.FirstId++
+			}
 			if a.w.watch != nil {
 				a.w.watch.answered(i.intent, v)
 			}

@@ -110,7 +110,10 @@ func (c *controller) deliver(seq uint64) {
 func (c *controller) follow() {
 	for c.fold.Seq() < c.upto {
 		m := &c.w.log[c.fold.Seq()]
-		e := events.Decode(m.Seq, m.At, m.Subject, m.Data)
+		e := c.w.read(m)
+		if !c.led && c.w.has(flawSkips, 100) {
+			e = events.Event{Seq: m.Seq, At: m.At}
+		}
 		c.fold.Apply(e)
 		changes := c.fold.Changes()
 		if c.w.rough != nil {
@@ -157,7 +160,11 @@ func (c *controller) snapshot() {
 		return
 	}
 	c.saved = c.fold.Seq()
-	s := &saved{c.fold.Seq(), encode(c.fold.Snapshot()), c.feed.Waiting(), true}
+	state := c.fold.Snapshot()
+	if c.w.flaw == flawSnapshot {
+		state.Nonces = nil
+	}
+	s := &saved{c.fold.Seq(), encode(state), c.feed.Waiting(), true}
 	c.disk = append(c.disk, s)
 	c.later(c.w.transit(), func() {
 		if !c.passes("written half of a snapshot") {
@@ -425,7 +432,15 @@ func (c *controller) pass() {
 	o := c.observe()
 	now := max(c.w.now, c.fold.Term().NowUs)
 	facts, outcomes, next := cycle.Run(c.fold, cycle.Input{Now: now, Observed: o, Memory: c.memory})
-	if c.w.watch != nil && c.cycles%8 == 0 {
+	if n := len(facts); n > 0 {
+		switch c.w.flaw {
+		case flawTwice:
+			facts = append(facts, facts[n-1])
+		case flawMemory:
+			facts = facts[:n-1]
+		}
+	}
+	if c.w.watch != nil && c.w.flaw != flawTwice && c.cycles%8 == 0 {
 		c.forgetful(now, o, facts, outcomes, next)
 	}
 	c.outcomes = outcomes

@@ -102,7 +102,7 @@ func (x *executor) start() {
 	x.procs++
 	x.mind = &mind{said: map[runKey]*said{}, after: x.w.last[events.SubjectNode(x.name)]}
 	for _, r := range x.runs {
-		if !r.acknowledged {
+		if !r.acknowledged && x.w.flaw != flawForgets {
 			x.saidOf(r.key()).r = r
 		}
 	}
@@ -202,6 +202,9 @@ func (x *executor) sayStarted(st *said, r *simRun) {
 func (x *executor) sayExited(st *said, r *simRun) {
 	st.exitQueued = true
 	f := exited(r, x.skew)
+	if x.w.flaw == flawCode {
+		f.ExitCode ^= 1
+	}
 	if st.void {
 		f.Cause = events.EndCause_RUN_VOID
 	}
@@ -453,13 +456,16 @@ func (x *executor) follow(seq uint64, job *projections.Job, rn *projections.RunN
 	default:
 		st.launching = true
 		x.launch(st, job)
+		if x.w.flaw == flawBegun {
+			x.launch(st, job)
+		}
 	}
 }
 
 // occupied says whether something lives here that the log has given up.
 func (x *executor) occupied() bool {
 	for _, st := range x.mind.said {
-		if st.void && st.r != nil && st.r.began != 0 && !st.r.over {
+		if x.w.flaw != flawOccupied && st.void && st.r != nil && st.r.began != 0 && !st.r.over {
 			return true
 		}
 	}

@@ -22,6 +22,7 @@ var (
 	first = flag.Uint64("first", 1, "the first of the random histories")
 
 	stride  = flag.Uint64("stride", 200, "every so manieth point at which a daemon may die is tried")
+	flawed  = flag.String("flaw", "", "the story is of a world that does this wrong (flaw.go)")
 	crashAt = flag.Uint64("crash", 0, "in this history no fault happens but the death of one daemon, at this of the points that daemons pass")
 )
 
@@ -121,13 +122,21 @@ func (w *World) randomConfig() *events.Config {
 func history(seed uint64) (*auditor, error) { return historyOf(seed, 0, nil) }
 
 func historyOf(seed, crashAt uint64, story func(string)) (*auditor, error) {
+	return play(seed, crashAt, "", story)
+}
+
+// play is a history in a world with a flaw, or with none. One with a flaw is short, and has many faults.
+func play(seed, crashAt uint64, f flaw, story func(string)) (*auditor, error) {
 	w := New(Options{Seed: seed, Controllers: 3, MinDelay: Millisecond, MaxDelay: 300 * Millisecond})
-	w.story = story
+	w.story, w.flaw = story, f
 	if seed%5 == 0 {
 		w.zone = &events.Zone{OffsetS: int32(w.rng.IntN(24)-12) * 3600, Shifts: []*events.ZoneShift{{AtUs: Epoch + 10*Minute, OffsetS: 7200}}}
 	}
 	a := newAuditor(w)
 	h := &happenings{World: w, a: a, config: w.randomConfig()}
+	if f == flawOccupied { // it shows while something takes its time to end, and something else waits
+		h.config.KillWaitS, h.config.NodeTimeoutS = 60, 25
+	}
 	w.Intent(author(0), events.Verb_CONFIGURE, h.config)
 	w.Advance(10 * Second)
 	for _, x := range w.executors {
@@ -137,6 +146,13 @@ func historyOf(seed, crashAt uint64, story func(string)) (*auditor, error) {
 	a.ledger = newLedgerd(w)
 	rate := 30 + w.rng.IntN(600)
 	n := 60 + w.rng.IntN(100)
+	switch f {
+	case "":
+	case flawOccupied:
+		rate, n = 100, 60
+	default:
+		rate, n = 30, 30
+	}
 	if w.faulty = crashAt == 0; w.faulty {
 		w.chaos = func() {
 			if w.rng.IntN(rate) == 0 {
@@ -335,6 +351,9 @@ func (h *happenings) spec() *events.JobSpec {
 	if r.IntN(12) == 0 {
 		s.Interactive, s.Script = true, nil
 	}
+	if h.flaw == flawOccupied {
+		s.Args = append(s.Args, []byte("run=300"), []byte("trap=60"))
+	}
 	switch r.IntN(10) {
 	case 0:
 		s.Args = append(s.Args, []byte("exit=3"))
@@ -438,7 +457,11 @@ func (h *happenings) together(first *events.JobSpec) []*events.JobSpec {
 
 func (h *happenings) fault() {
 	node := h.someNode()
-	switch h.rng.IntN(16) {
+	k := h.rng.IntN(16)
+	if h.flaw == flawOccupied {
+		k = 2
+	}
+	switch k {
 	case 0, 1:
 		h.a.trouble[node] = true
 		h.tell("the executor of %s is killed", node)
@@ -659,7 +682,7 @@ func (h *happenings) settle() error {
 	again := projections.New()
 	for i := range h.log {
 		m := &h.log[i]
-		again.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data))
+		again.Apply(h.read(m))
 	}
 	if again.Hash() != h.Fold.Hash() {
 		return fmt.Errorf("the log folded again gives another state")

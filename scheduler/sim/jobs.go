@@ -43,7 +43,7 @@ func (s *jobStream) Append(_ context.Context, after uint64, entries []bus.Entry)
 		most = s.w.rng.IntN(most + 1)
 	}
 	for i, e := range entries[:most] {
-		if at := after + uint64(i); at < uint64(len(s.list)) {
+		if at := after + uint64(i); at < uint64(len(s.list)) && s.w.flaw != flawFeed {
 			if m := s.list[at]; m.Subject != e.Subject || string(m.Data) != string(e.Data) {
 				return 0, bus.ErrDeposed
 			}
@@ -51,7 +51,7 @@ func (s *jobStream) Append(_ context.Context, after uint64, entries []bus.Entry)
 		}
 		s.list = append(s.list, bus.Message{Seq: uint64(len(s.list)) + 1, Subject: e.Subject, Time: time.UnixMicro(s.w.now), Data: e.Data})
 	}
-	if fails {
+	if fails && s.w.flaw != flawFeedLost {
 		return 0, bus.ErrUnsettled
 	}
 	return after + uint64(len(entries)), nil

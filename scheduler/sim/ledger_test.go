@@ -57,11 +57,28 @@ func withFS(o ledger.Options, fs vfs.FS) ledger.Options {
 	return o
 }
 
+// read is a message as ledgers are given it.
+func (d *ledgerd) read(m *Message) events.Event {
+	e := d.w.read(m)
+	if d.w.flaw == flawUsage {
+		for _, f := range e.Node.GetFacts() {
+			if u := f.GetExited().GetUsage(); u != nil {
+				u.UserUs *= 2
+			}
+		}
+	}
+	return e
+}
+
 // follow folds what has come, and commits now and then.
 func (d *ledgerd) follow() {
 	for d.alive && d.l.Next() <= d.upto {
 		m := &d.w.log[d.l.Next()-1]
-		if err := d.l.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data)); err != nil {
+		e := d.read(m)
+		if d.w.has(flawRows, 50) {
+			e = events.Event{Seq: m.Seq, At: m.At}
+		}
+		if err := d.l.Apply(e); err != nil {
 			d.w.fail("the ledger at %d: %v", m.Seq, err)
 			return
 		}
@@ -98,7 +115,7 @@ func (d *ledgerd) check(a *auditor) error {
 	}
 	defer calm.Close()
 	for _, m := range d.w.log {
-		if err := calm.Apply(events.Decode(m.Seq, m.At, m.Subject, m.Data)); err != nil {
+		if err := calm.Apply(d.read(&m)); err != nil {
 			return err
 		}
 	}

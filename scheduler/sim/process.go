@@ -177,7 +177,11 @@ func (p *process) publish(subject, id string, data []byte, done func(seq uint64)
 		}
 		w.request(p, func() {
 			known, seen := w.ids[id]
-			if !seen || w.now-known.at > 2*Minute {
+			switch {
+			case seen && w.now-known.at <= 2*Minute:
+			case w.has(flawLostAck, 20):
+				known = published{uint64(len(w.log)), w.now}
+			default:
 				known = published{w.store(subject, data), w.now}
 				w.ids[id] = known
 			}

@@ -14,7 +14,7 @@ func TestStory(t *testing.T) {
 	if *seed == 0 {
 		t.Skip("names no seed")
 	}
-	_, err := historyOf(*seed, *crashAt, func(line string) { fmt.Fprintln(os.Stdout, line) })
+	_, err := play(*seed, *crashAt, flaw(*flawed), func(line string) { fmt.Fprintln(os.Stdout, line) })
 	if err != nil {
 		t.Error(err)
 	}

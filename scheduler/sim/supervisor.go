@@ -151,7 +151,7 @@ func (x *executor) launch(st *said, job *projections.Job) {
 		again("the supervisor is away")
 		return
 	}
-	if old := x.find(st.key); old != nil { // it was launched before
+	if old := x.find(st.key); old != nil && x.w.flaw != flawBegun { // it was launched before
 		st.launching = false
 		if st.r = old; old.acknowledged {
 			x.synthesize(st, events.EndCause_STATUS_UNSEEN, "it ran here, and its end was told before")
@@ -229,7 +229,7 @@ func (x *executor) reap(r *simRun) {
 		r.usage = &events.Usage{UserUs: uint64((x.w.now - r.began) / 2), Node: x.name}
 	}
 	x.vanish(r)
-	if !x.super.alive {
+	if !x.super.alive || x.w.has(flawEnd, 8) {
 		return
 	}
 	r.over, r.ended = true, x.w.now
@@ -327,7 +327,7 @@ func (w *World) Crash(node string) {
 	x.super.alive = false
 	x.super.life++
 	for _, r := range x.runs {
-		if !r.gone {
+		if !r.gone && w.flaw != flawOff {
 			x.vanish(r)
 		}
 	}
