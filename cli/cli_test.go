@@ -191,6 +191,8 @@ func TestExplain(t *testing.T) {
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}, Explanation: &projections.Explanation{StartsNow: "n2"}}, nil, []string{"The next pass starts it on n2."}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}, Explanation: &projections.Explanation{}}, nil, []string{"No one change of the job alone would start it now."}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner}}}, nil, []string{"No pass has looked at it yet."}},
+		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, Reason: events.Reason_BEGIN_TIME, EligibleUs: now.Add(2 * time.Hour).UnixMicro()}}},
+			nil, []string{"is PENDING: BeginTime.\nIt may not begin before " + now.Add(2*time.Hour).Format("2006-01-02T15:04:05") + " (in 2h0m0s).\n"}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitCode: 3, Reason: events.Reason_NON_ZERO_EXIT_CODE}}},
 			nil, []string{"is FAILED: NonZeroExitCode, exit code 3:0."}},
 		{&projections.AnswerWhy{Job: &projections.JobView{Job: &projections.Job{Id: 7, Spec: spec, Owner: owner, State: events.JobState_FAILED, ExitSignal: 53,

@@ -100,7 +100,7 @@ func greeted(r *report, dir site.Dir, c *site.Cluster) bool {
 		}
 		conn, err := net.DialTimeout("tcp", u.Host, time.Second)
 		if err != nil {
-			r.add(level, "bus", "start it: `stint up`, or its service; "+dir.Log("bus")+" says why it ends", "nobody listens at %s: %v", at, plainOp(err))
+			r.add(level, "bus", "start it: `stint up`, or its service; "+logOf(dir, "bus")+" says why it ends", "nobody listens at %s: %v", at, plainOp(err))
 			continue
 		}
 		conn.SetDeadline(time.Now().Add(time.Second))

@@ -176,29 +176,40 @@ func judgeController(r *report, a *answers, dir site.Dir) {
 		if !late(a.statusErr) && a.statusErr != nil {
 			text = a.statusErr.Error()
 		}
-		r.add(fault, "controller", start+dir.Log("controller")+" says why one ends, and the processes above whether one is stopped", "%s", text)
+		r.add(fault, "controller", start+logOf(dir, "controller")+" says why one ends, and the processes above whether one is stopped", "%s", text)
 		return
 	}
 	t := st.GetTerm()
 	if t.GetController() == "" {
-		r.add(fault, "leader", start+dir.Log("controller")+" says why none takes the term", "no controller ever led")
+		r.add(fault, "leader", start+logOf(dir, "controller")+" says why none takes the term", "no controller ever led")
 		return
 	}
 	if st.Complaint != "" {
-		r.add(fault, "controller", "its log says more: "+dir.Log("controller"), "%s: %s", st.Host, st.Complaint)
+		r.add(fault, "controller", "its log says more: "+logOf(dir, "controller"), "%s: %s", st.Host, st.Complaint)
 	}
 	ago := a.statusNow.Sub(time.UnixMicro(st.LastCycleUs)).Round(time.Second)
 	level, do := well, ""
 	text := fmt.Sprintf("%s leads since %s (term at %d); its last decision is %s old; %s in the queue, %s", t.GetController(), time.UnixMicro(t.GetBegunUs()).Format(time.DateTime), t.GetSeq(), ago, plain(int(st.JobsPending), "job"), plain(int(st.Inbox), "act")+" to judge")
 	if st.Host == t.GetController() && !st.Leader {
-		level, do = fault, "it takes the term again within seconds, or another does; if not, its log: "+dir.Log("controller")
+		level, do = fault, "it takes the term again within seconds, or another does; if not, its log: "+logOf(dir, "controller")
 		text = fmt.Sprintf("%s led last, and does not now: nothing is decided", t.GetController())
 	}
 	r.add(level, "leader", do, "%s", text)
 	if st.FeedBacklog > 100_000 {
-		r.add(warning, "feed", "see that the bus can write: its log "+dir.Log("bus"), "%d job states wait to be published for services", st.FeedBacklog)
+		r.add(warning, "feed", "see that the bus can write: its log "+logOf(dir, "bus"), "%d job states wait to be published for services", st.FeedBacklog)
 	}
 	r.add(well, "cluster", "", "%d of %s up, %s running, %d pending", st.NodesUp, plain(int(st.Nodes), "node"), plain(int(st.JobsRunning), "job"), st.JobsPending)
+}
+
+// logOf is the file that a daemon's complaints are in: its own, or that of the `stint up` it is a thread of.
+func logOf(dir site.Dir, daemon string) string {
+	if _, err := os.Stat(dir.Log(daemon)); err == nil {
+		return dir.Log(daemon)
+	}
+	if _, err := os.Stat(dir.Log("up")); err == nil {
+		return dir.Log("up")
+	}
+	return dir.Log(daemon)
 }
 
 // mostBehind is how many messages a ledger may lack before it is worth a word: a moment's worth on a busy day.
@@ -210,7 +221,7 @@ func judgeLedger(r *report, a *answers, dir site.Dir) {
 		if a.ledgerErr != nil && !late(a.ledgerErr) {
 			text = a.ledgerErr.Error()
 		}
-		r.add(fault, "ledger", "`stint up`, or its service stint-ledger; "+dir.Log("ledger")+" says why it ends", "%s", text)
+		r.add(fault, "ledger", "`stint up`, or its service stint-ledger; "+logOf(dir, "ledger")+" says why it ends", "%s", text)
 		return
 	}
 	st := a.ledger.GetStatus()

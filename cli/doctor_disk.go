@@ -167,6 +167,17 @@ func checkFolders(r *report, s *scene) {
 			bad++
 		}
 	}
+	for _, n := range nodesOf(s.dir) {
+		for _, p := range []part{{"journals", s.dir.Node(n)}, {"scripts", s.dir.Spool(n)}} {
+			if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
+				continue // checkWriting says so
+			}
+			r.on("looking at %s", p.path)
+			if judgeFolder(r, p, owner) {
+				bad++
+			}
+		}
+	}
 	if bad == 0 {
 		r.add(well, "folders", "", "of %s, who may use them", userName(owner))
 	}

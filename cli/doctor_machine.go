@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,9 +48,23 @@ func checkMachine(r *report, _ *scene) {
 func checkHostName(r *report, _ *scene) {
 	name := site.HostName()
 	r.on("looking up the host's own name %s", name)
-	if addrs, err := net.LookupHost(name); err != nil || len(addrs) == 0 {
+	addrs, err := net.LookupHost(name)
+	own, _ := net.InterfaceAddrs()
+	judgeHostName(r, name, addrs, err, own)
+}
+
+// judgeHostName says to which addresses the host's own name leads, and whether one of its interfaces (own; none: not known) has one of them.
+func judgeHostName(r *report, name string, addrs []string, err error, own []net.Addr) {
+	here := func(addr string) bool {
+		ip := net.ParseIP(addr)
+		return ip == nil || ip.IsLoopback() || slices.ContainsFunc(own, func(a net.Addr) bool { n, ok := a.(*net.IPNet); return ok && n.IP.Equal(ip) })
+	}
+	switch {
+	case err != nil || len(addrs) == 0:
 		r.add(warning, "host name", "add it to /etc/hosts", "the host's own name %s has no address: %v", name, err)
-	} else {
+	case len(own) > 0 && !slices.ContainsFunc(addrs, here):
+		r.add(warning, "host name", "correct it: getent hosts "+name+", /etc/hosts", "%s is %s, which no interface of this host has: programs of jobs that call each other by the names of hosts do not find it", name, strings.Join(addrs, " "))
+	default:
 		r.add(well, "host name", "", "%s is %s", name, strings.Join(addrs, " "))
 	}
 }

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"os/exec"
+	"os/user"
 	"slices"
 	"strings"
 
@@ -27,6 +30,63 @@ func checkPolicy(r *report, s *scene) {
 		return
 	}
 	judgePolicy(r, got.GetPolicy().GetPolicy(), a.config.GetConfig())
+	if a.nodes != nil && !a.nodes.GetPartitionsPrivate() {
+		r.on("looking up the groups that partitions are for (getent group)")
+		judgeAccess(r, a.nodes.GetPartitions(), got.GetPolicy().GetPolicy(), a.config.GetConfig(), groupThere)
+	}
+}
+
+// judgeAccess names what partitions are for and is not there: groups of the host, accounts and QoS. there tells whether a group is.
+func judgeAccess(r *report, partitions []*events.PartitionDef, p *projections.PolicyState, c *events.Config, there func(string) bool) {
+	account := func(name string) bool {
+		return slices.ContainsFunc(p.GetAccounts(), func(a *projections.Account) bool { return !a.GetDeleted() && strings.EqualFold(a.GetName(), name) })
+	}
+	qos := func(name string) bool {
+		return slices.ContainsFunc(p.GetQos(), func(q *projections.Qos) bool { return !q.GetDeleted() && strings.EqualFold(q.GetName(), name) })
+	}
+	enforced := slices.Contains(c.GetAccountingEnforce(), "associations") // without, accounts and QoS need not be known
+	for _, d := range partitions {
+		for _, k := range []struct {
+			key, what, make string
+			names           []string
+			judged          bool
+			there           func(string) bool
+		}{
+			{"AllowGroups", "group on this host", "groupadd NAME", d.GetAllowGroups(), true, there},
+			{"AllowAccounts", "account", "sacctmgr add account NAME", d.GetAllowAccounts(), enforced, account},
+			{"AllowQos", "QoS", "sacctmgr add qos NAME", d.GetAllowQos(), enforced, qos},
+		} {
+			if !k.judged {
+				continue
+			}
+			var gone []string
+			for _, name := range k.names {
+				if !k.there(name) {
+					gone = append(gone, name)
+				}
+			}
+			if len(gone) == 0 {
+				continue
+			}
+			then := ""
+			if len(gone) == len(k.names) {
+				then = ": nobody gets in by it"
+			}
+			r.add(warning, "partitions", "correct it in slurm.conf, or make it: "+k.make, "%s=%s of partition %s: there is no such %s%s", k.key, few(gone), d.GetName(), k.what, then)
+		}
+	}
+}
+
+// groupThere tells whether the host knows a group. The files are read first; a static program sees no directory (LDAP), getent does.
+func groupThere(name string) bool {
+	if _, err := user.LookupGroup(name); err == nil {
+		return true
+	}
+	var exit *exec.ExitError
+	if err := exec.Command("getent", "group", "--", name).Run(); errors.As(err, &exit) {
+		return exit.ExitCode() != 2 // 2: not found; any other end proves nothing
+	}
+	return true
 }
 
 func judgePolicy(r *report, p *projections.PolicyState, c *events.Config) {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,8 +90,13 @@ func TestDoctorModes(t *testing.T) {
 	if err := os.WriteFile(key, []byte("S"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := dir.Save(&site.Cluster{Name: "c"}); err != nil {
+	if err := dir.Save(&site.Cluster{Name: "c", Nodes: []string{"n1"}}); err != nil {
 		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{dir.Node("n1"): 0o700, dir.Spool("n1"): 0o711} {
+		if err := errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	look := func() string {
 		d := &report{}
@@ -100,12 +107,12 @@ func TestDoctorModes(t *testing.T) {
 	if got := look(); !strings.Contains(got, "ok | folders | ") || !strings.HasSuffix(got, "ok | keys | 1, their owner's alone") {
 		t.Errorf("as it is made: %s", got)
 	}
-	for path, mode := range map[string]os.FileMode{key: 0o644, dir.Ledger(): 0o755, string(dir): 0o777} {
+	for path, mode := range map[string]os.FileMode{key: 0o644, dir.Ledger(): 0o755, dir.Spool("n1"): 0o700, string(dir): 0o777} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"fault | keys | others may read admin | chmod 600 " + key, "fault | folders | others may look into " + dir.Ledger(), "chmod go-w " + string(dir)} {
+	for _, want := range []string{"fault | keys | others may read admin | chmod 600 " + key, "fault | folders | others may look into " + dir.Ledger(), "fault | folders | users cannot enter " + dir.Spool("n1"), "chmod go-w " + string(dir)} {
 		if got := look(); !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -321,4 +328,38 @@ func TestDoctorCommands(t *testing.T) {
 		"warning | commands | STINT_DIR is /e, so commands speak to the cluster there, and not to that in /d | export STINT_DIR=/d",
 		"note | commands | SLURM_CONF is /nowhere/slurm.conf, which cannot be read (no such file or directory); Stint's commands do not read it, a job's programs may | unset SLURM_CONF",
 		"note | commands | variables here are options of every command: SBATCH_HOLD | unset those that are not meant")
+}
+
+// Host name: that it leads somewhere, and back here.
+func TestDoctorHostName(t *testing.T) {
+	own := []net.Addr{&net.IPNet{IP: net.IPv4(127, 0, 0, 1)}, &net.IPNet{IP: net.IPv4(10, 0, 0, 5)}}
+	look := func(own []net.Addr, addrs ...string) func(*report) {
+		return func(r *report) { judgeHostName(r, "h", addrs, nil, own) }
+	}
+	finds(t, look(own, "10.0.0.5"), "ok | host name | h is 10.0.0.5")
+	finds(t, look(own, "127.0.1.1"), "ok | host name | h is 127.0.1.1")
+	finds(t, look(own, "fe80::1%eth0", "192.0.2.7"), "ok | host name | h is fe80::1%eth0 192.0.2.7")
+	finds(t, look(nil, "192.0.2.7"), "ok | host name | h is 192.0.2.7")
+	finds(t, look(own, "192.0.2.7"), "warning | host name | h is 192.0.2.7, which no interface of this host has: programs of jobs that call each other by the names of hosts do not find it | correct it: getent hosts h, /etc/hosts")
+	finds(t, func(r *report) { judgeHostName(r, "h", nil, errors.New("no such host"), own) }, "warning | host name | the host's own name h has no address: no such host | add it to /etc/hosts")
+}
+
+// The log that a finding points to is there: a daemon that is a thread of `stint up` has none of its own.
+func TestDoctorPointsToALogThatIsThere(t *testing.T) {
+	dir := site.Dir(t.TempDir())
+	if err := os.MkdirAll(dir.Logs(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, daemon := range []string{"", "up", "ledger"} {
+		want := dir.Log("ledger")
+		if daemon != "" {
+			want = dir.Log(daemon)
+			if err := os.WriteFile(want, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := logOf(dir, "ledger"); got != want {
+			t.Errorf("with a log of %q it points to %s, not %s", daemon, got, want)
+		}
+	}
 }

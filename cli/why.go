@@ -102,6 +102,10 @@ func explain(a *projections.AnswerWhy, q *projections.AskWhy, now time.Time) str
 	if n := j.UnfitRuns; n > 0 && j.Hold == events.HoldKind_NOT_HELD {
 		fmt.Fprintf(&b, "A node could not start it, %d times in a row; `stint events %s` says why.\n", n, jobLabel(a.GetJob()))
 	}
+	if reason == events.Reason_BEGIN_TIME && j.EligibleUs > 0 {
+		at := time.UnixMicro(j.EligibleUs)
+		fmt.Fprintf(&b, "It may not begin before %s (in %s).\n", at.Format("2006-01-02T15:04:05"), max(at.Sub(now), 0).Round(time.Second))
+	}
 	for _, k := range o.GetBlockers() {
 		fmt.Fprintf(&b, "  %s: %s", k.Reason.Word(), k.Text)
 		if k.Need > 0 {

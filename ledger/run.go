@@ -152,7 +152,7 @@ func (l *Ledger) ended(ctx context.Context, err error) error {
 }
 
 func (l *Ledger) otherLog(err error) error {
-	return fmt.Errorf("the ledger in %s was made from another log than this one (%w): delete the directory and start it again; the tables are made anew from the log", l.dir, err)
+	return fmt.Errorf("the ledger in %s was made from another log than this one (%w): if the bus's folder was moved or replaced, stop the cluster and put it back; if this log is the right one: mv %s %s.old, and start it again: the tables are made anew from the log", l.dir, err, l.dir, l.dir)
 }
 
 // sameLog compares the first message of the log with what the tables remember of it.

@@ -182,7 +182,7 @@ func TestAnotherLog(t *testing.T) {
 			defer l.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			if err := l.Run(ctx, b.Connect("ledger")); err == nil || !strings.Contains(err.Error(), "delete the directory") {
+			if err := l.Run(ctx, b.Connect("ledger")); err == nil || !strings.Contains(err.Error(), "put it back") {
 				t.Errorf("%v", err)
 			}
 		})
