@@ -43,9 +43,6 @@ func (w wire) Ask(ctx context.Context, subject string, question []byte) ([]byte,
 	if err := bus.Fits(question); err != nil {
 		return nil, err
 	}
-	if data, known, err := w.askNear(ctx, subject, question); known {
-		return data, err
-	}
 	for {
 		m := nats.NewMsg(subject)
 		m.Data = question
@@ -155,9 +152,7 @@ func (w wire) Answer(subject, queue string, fn func(context.Context, bus.Nudge) 
 		stop()
 		return nil, err
 	}
-	remove := w.b.near.Add(&bus.Answerer{Pattern: subject, Alive: all, Open: open, Answer: fn})
 	return func() {
-		remove()
 		stop()
 		_ = sub.Drain() // what is on its way here is told so
 	}, nil

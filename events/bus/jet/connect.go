@@ -68,9 +68,6 @@ type Bus struct {
 	drops    chan struct{} // closed and replaced when the connection drops
 
 	answers answers
-
-	near       *bus.Near // nil: the server is elsewhere
-	mayPublish []string  // what the role may; see bus.Role.Permissions
 }
 
 type statusFn struct {
@@ -92,8 +89,6 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 	}
 	b.alive, b.die = context.WithCancel(context.Background())
 	b.closed = b.alive.Done()
-	b.near = near(opts)
-	b.mayPublish, _ = opts.Role.Permissions()
 	if b.log == nil {
 		b.log = slog.Default()
 	}

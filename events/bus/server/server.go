@@ -45,7 +45,6 @@ type Server struct {
 	unlock func()
 	stop   chan struct{} // closed by Stop
 	gone   chan struct{} // closed when it has stopped and its folder is free
-	near   bus.Near
 
 	mu   sync.Mutex // guards what a restart or Admit replaces
 	nopt *server.Options
@@ -188,9 +187,6 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	defer s.mu.Unlock()
 	return s.ns.InProcessConn()
 }
-
-// Near is who answers questions in this process; see jet.Options.
-func (s *Server) Near() *bus.Near { return &s.near }
 
 // URL is where other processes connect.
 func (s *Server) URL() string {
