@@ -155,7 +155,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	stop()
 	background()
 	if c.state.Seq() > 0 {
-		c.snaps.saveNow(c.state, c.feed.Waiting())
+		c.snaps.saveNow(c.state, c.feed.Rest())
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -212,14 +212,15 @@ func (c *Controller) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, waiting := c.snaps.load(last)
+	if err := c.feed.Begin(ctx, nil); err != nil {
+		return fmt.Errorf("reading where the feed of job states ends: %w", err)
+	}
+	state, waiting := c.snaps.load(last, c.feed.Covers)
 	if state == nil {
 		state = projections.New()
 	}
 	c.state = state
-	if err := c.feed.Begin(ctx, waiting); err != nil {
-		return fmt.Errorf("reading where the feed of job states ends: %w", err)
-	}
+	c.feed.Add(waiting)
 	c.countBlobs()
 	c.log.Info("folding the log", "from", state.Seq()+1, "last", last)
 	return nil

@@ -96,7 +96,7 @@ func (c *Controller) fold(b read) {
 		}
 	}
 	c.heed()
-	c.snaps.maybe(c.state, c.feed.Waiting)
+	c.snaps.maybe(c.state, c.feed.Rest)
 }
 
 // shown is the state as readers see it. next is closed when there is a newer one.

@@ -15,14 +15,15 @@ import (
 	"sync"
 
 	"stint/projections"
+	"stint/scheduler/feed"
 )
 
 // snapshots are files of this controller alone: the fold at some sequence, and the job states that were not known to be
 // in the feed then. They spare time at a start and mean nothing else.
 //
-//	magic, count of job states, each (sequence, index, subject, data), the fold's snapshot, SHA-256 of all before
+//	magic, sequence and index of the feed's last entry, count of job states, each (sequence, index, subject, data), the fold's snapshot, SHA-256 of all before
 //
-// Numbers and lengths are varints. A file that is damaged, of another format, or ahead of the log is passed over.
+// Numbers and lengths are varints. A file that is damaged, of another format, ahead of the log, or of the feed, is passed over.
 type snapshots struct {
 	dir   string
 	every uint64
@@ -34,17 +35,17 @@ type snapshots struct {
 }
 
 const (
-	snapMagic = "stint snapshot 1\n"
+	snapMagic = "stint snapshot 2\n"
 	snapKeep  = 2
 )
 
 // maybe begins a snapshot if enough was folded since the last.
-func (s *snapshots) maybe(c *projections.Cluster, waiting func() []projections.JobEvent) {
+func (s *snapshots) maybe(c *projections.Cluster, rest func() feed.Rest) {
 	if s.dir == "" || c.Seq() < s.saved+s.every || !s.mu.TryLock() {
 		return
 	}
 	s.saved = c.Seq()
-	snap, queue := c.Snapshot(), waiting()
+	snap, queue := c.Snapshot(), rest()
 	s.busy.Go(func() {
 		defer s.mu.Unlock()
 		s.write(snap, queue)
@@ -52,14 +53,14 @@ func (s *snapshots) maybe(c *projections.Cluster, waiting func() []projections.J
 }
 
 // saveNow writes one before the process ends.
-func (s *snapshots) saveNow(c *projections.Cluster, waiting []projections.JobEvent) {
+func (s *snapshots) saveNow(c *projections.Cluster, rest feed.Rest) {
 	if s.dir == "" || c.Seq() == s.saved {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.saved = c.Seq()
-	s.write(c.Snapshot(), waiting)
+	s.write(c.Snapshot(), rest)
 }
 
 func (s *snapshots) wait() { s.busy.Wait() }
@@ -68,8 +69,8 @@ func (s *snapshots) name(seq uint64) string {
 	return filepath.Join(s.dir, fmt.Sprintf("snapshot-%020d", seq))
 }
 
-func (s *snapshots) write(snap *projections.Snapshot, waiting []projections.JobEvent) {
-	if err := s.put(snap, waiting); err != nil {
+func (s *snapshots) write(snap *projections.Snapshot, rest feed.Rest) {
+	if err := s.put(snap, rest); err != nil {
 		s.log.Warn("writing a snapshot", "seq", snap.Seq, "error", err)
 		return
 	}
@@ -82,12 +83,14 @@ func (s *snapshots) write(snap *projections.Snapshot, waiting []projections.JobE
 	}
 }
 
-func (s *snapshots) put(snap *projections.Snapshot, waiting []projections.JobEvent) error {
+func (s *snapshots) put(snap *projections.Snapshot, rest feed.Rest) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	data := binary.AppendUvarint([]byte(snapMagic), uint64(len(waiting)))
-	for _, e := range waiting {
+	data := binary.AppendUvarint([]byte(snapMagic), rest.Seq)
+	data = binary.AppendUvarint(data, uint64(rest.Index))
+	data = binary.AppendUvarint(data, uint64(len(rest.Waiting)))
+	for _, e := range rest.Waiting {
 		data = binary.AppendUvarint(data, e.Seq)
 		data = binary.AppendUvarint(data, uint64(e.Index))
 		data = append(binary.AppendUvarint(data, uint64(len(e.Subject))), e.Subject...)
@@ -133,9 +136,9 @@ func (s *snapshots) list() ([]uint64, error) {
 	return seqs, nil
 }
 
-// load returns the fold of the newest file that is whole and not ahead of the log, whose last sequence is last; nil if
-// there is none.
-func (s *snapshots) load(last uint64) (*projections.Cluster, []projections.JobEvent) {
+// load returns the fold of the newest file that is whole and not ahead of the log, whose last sequence is last, nor of the feed, as
+// covered says; nil if there is none.
+func (s *snapshots) load(last uint64, covered func(feed.Rest) bool) (*projections.Cluster, []projections.JobEvent) {
 	if s.dir == "" {
 		return nil, nil
 	}
@@ -151,10 +154,13 @@ func (s *snapshots) load(last uint64) (*projections.Cluster, []projections.JobEv
 		data, err := os.ReadFile(s.name(seq))
 		if err == nil {
 			var c *projections.Cluster
-			var waiting []projections.JobEvent
-			if c, waiting, err = parseSnapshot(data); err == nil {
+			var rest feed.Rest
+			if c, rest, err = parseSnapshot(data); err == nil && !covered(rest) {
+				err = fmt.Errorf("the feed of job states has lost what it had by then, up to %d: it is derived again from an older state", rest.Seq)
+			}
+			if err == nil {
 				s.saved = c.Seq()
-				return c, waiting
+				return c, rest.Waiting
 			}
 		}
 		s.log.Warn("a snapshot cannot be used", "file", s.name(seq), "error", err)
@@ -164,35 +170,35 @@ func (s *snapshots) load(last uint64) (*projections.Cluster, []projections.JobEv
 
 var errSnapshot = errors.New("the file is damaged or of another version")
 
-func parseSnapshot(data []byte) (*projections.Cluster, []projections.JobEvent, error) {
+func parseSnapshot(data []byte) (*projections.Cluster, feed.Rest, error) {
 	if len(data) < len(snapMagic)+sha256.Size || string(data[:len(snapMagic)]) != snapMagic {
-		return nil, nil, errSnapshot
+		return nil, feed.Rest{}, errSnapshot
 	}
 	body, sum := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
 	if want := sha256.Sum256(body); !bytes.Equal(sum, want[:]) {
-		return nil, nil, errSnapshot
+		return nil, feed.Rest{}, errSnapshot
 	}
 	r := reader{body[len(snapMagic):]}
-	waiting := make([]projections.JobEvent, 0)
+	rest := feed.Rest{Seq: r.number(), Index: int(r.number())}
 	for range r.number() {
 		e := projections.JobEvent{Seq: r.number(), Index: int(r.number())}
 		e.Subject = string(r.bytes())
 		e.Data = bytes.Clone(r.bytes())
 		if r.rest == nil {
-			return nil, nil, errSnapshot
+			return nil, feed.Rest{}, errSnapshot
 		}
-		waiting = append(waiting, e)
+		rest.Waiting = append(rest.Waiting, e)
 	}
 	snap := new(projections.Snapshot)
 	if err := snap.UnmarshalVT(r.rest); err != nil {
-		return nil, nil, errors.Join(errSnapshot, err)
+		return nil, feed.Rest{}, errors.Join(errSnapshot, err)
 	}
 	snap.Share()
 	c, err := projections.Load(snap)
 	if err != nil {
-		return nil, nil, errors.Join(errSnapshot, err)
+		return nil, feed.Rest{}, errors.Join(errSnapshot, err)
 	}
-	return c, waiting, nil
+	return c, rest, nil
 }
 
 // reader takes varints and byte strings off the front of rest, which is nil once something was not there.

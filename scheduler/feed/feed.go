@@ -177,6 +177,28 @@ func (f *Feed) Lead(leads bool) {
 	f.nudge()
 }
 
+// Rest is how far the stream is known to be, and what was derived behind that.
+type Rest struct {
+	Seq     uint64 // of the message of the log that the stream's last entry comes from; 0: it has none
+	Index   int    // of that entry among those that come from the message
+	Waiting []projections.JobEvent
+}
+
+// Rest returns both as of one moment.
+func (f *Feed) Rest() Rest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Rest{f.done.Seq, f.done.Index, append([]projections.JobEvent(nil), f.queue...)}
+}
+
+// Covers says whether the stream has all that r says it has. One server may forget the last entries when the power goes; they can
+// be derived again, from an older state.
+func (f *Feed) Covers(r Rest) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return r.Seq < f.done.Seq || r.Seq == f.done.Seq && r.Index <= f.done.Index
+}
+
 // Waiting returns what was derived and is not known to be in the stream.
 func (f *Feed) Waiting() []projections.JobEvent {
 	f.mu.Lock()
