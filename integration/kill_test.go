@@ -22,10 +22,10 @@ import (
 //   - each job's states are in the feed for services once, and end with the one that accounting has;
 //   - the log folds to the live state, and its decisions come out the same, after every round.
 //
-// Twenty seeds are twenty rounds, on clusters that live through five of them each. STINT_SEED=N is one round alone. A campaign
+// Fifteen seeds are fifteen rounds, on clusters that live through five of them each. STINT_SEED=N is one round alone. A campaign
 // is `STINT_CAMPAIGN=FILE STINT_SEEDS=1-1000`: each round leaves a line in the file, those that have one are not made again, and
-// the table made of all of them is in FILE.md; when there is a FILE.stop it ends after the present cluster. STINT_SOAK=1 is such a campaign, without a file.
-func TestKill(t *testing.T) { killEach(t, 1, seedsOf(t, 20, 480)) }
+// the table made of all of them is in FILE.md; when there is a FILE.stop it ends after the present cluster. STINT_SOAK=1 makes a thousand.
+func TestKill(t *testing.T) { killEach(t, 1, seedsOf(t, 15, 985)) }
 
 // The same on a bus of three servers, of which each, two and all are killed, and the one that leads is stopped for a while: its
 // followers elect another, and it wakes.
