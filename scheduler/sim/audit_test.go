@@ -279,7 +279,7 @@ func (a *auditor) folded(m *Message, e *events.Event, v projections.Verdict, cha
 	}
 	for _, c := range changes {
 		if j := c.After; j != nil && c.Fact.GetPlaced() != nil && j.Live() && j.Spec.GetLicenses() != "" {
-			a.licences(j.LicensesAlloc + "," + j.Spec.GetLicenses())
+			a.licences(takes(j))
 		}
 	}
 }
@@ -305,30 +305,35 @@ func (a *auditor) together(j *projections.Job) {
 	}
 }
 
+// takes are the licences that a job with a run has: of those it had the choice of, what it was given.
+func takes(j *projections.Job) string {
+	if j.LicensesAlloc != "" {
+		return j.LicensesAlloc
+	}
+	return j.Spec.GetLicenses()
+}
+
 // licences: of no licence that a job has just taken more are held than there are.
 func (a *auditor) licences(taken string) {
-	held := map[string]int{}
+	held, who := map[string]int{}, ""
 	for _, s := range a.jobs {
 		j := s.job
 		if s.gone != 0 || !j.Live() && !j.Completing || j.Spec.GetLicenses() == "" || j.Allocation.NodeCount() == 0 {
 			continue
 		}
-		text := j.Spec.GetLicenses()
-		if j.LicensesAlloc != "" {
-			text = j.LicensesAlloc
-		}
-		for _, term := range strings.Split(text, ",") {
+		for _, term := range strings.Split(takes(j), ",") {
 			name, count, counted := strings.Cut(term, ":")
 			n := 1
 			if counted {
 				fmt.Sscan(count, &n)
 			}
 			held[name] += n
+			who += fmt.Sprintf(" %d:%s", j.Id, term)
 		}
 	}
 	for _, l := range a.w.Fold.Config().GetLicenses() {
 		if strings.Contains(taken, l.Name) && held[l.Name] > int(l.Count) {
-			a.w.fail("%d of licence %s are held, and there are %d", held[l.Name], l.Name, l.Count)
+			a.w.fail("%d of licence %s are held, and there are %d:%s; just taken: %s", held[l.Name], l.Name, l.Count, who, taken)
 		}
 	}
 }

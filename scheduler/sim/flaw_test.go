@@ -3,6 +3,9 @@ package sim
 import (
 	"regexp"
 	"testing"
+
+	"stint/events"
+	"stint/projections"
 )
 
 // TestTheAuditorSees has worlds do one thing wrong each, and wants the auditor to say what: one that never complains proves nothing.
@@ -51,5 +54,26 @@ func TestTheAuditorSees(t *testing.T) {
 			}
 			t.Fatalf("%d histories, and no complaint", most)
 		})
+	}
+}
+
+// TestTheAuditorCountsWhatWasTaken: a job that had the choice of licences holds what it was given, not all that it named.
+func TestTheAuditorCountsWhatWasTaken(t *testing.T) {
+	job := &projections.Job{Spec: &events.JobSpec{Licenses: "matlab:2|ansys:1"}, LicensesAlloc: "ansys:1"}
+	if got := takes(job); got != "ansys:1" {
+		t.Errorf("it took %s", got)
+	}
+	a := newAuditor(New(Options{Seed: 1, MinDelay: Millisecond}))
+	a.w.Intent(author(0), events.Verb_CONFIGURE, &events.Config{Cluster: "c", Nodes: []*events.NodeDef{{Names: "n1", Sockets: 1, CoresPerSocket: 1, ThreadsPerCore: 1, MemoryMib: 100}}, Partitions: []*events.PartitionDef{{Name: "p", Nodes: "ALL", Default: true}}, Licenses: []*events.LicenseDef{{Name: "matlab", Count: 1}, {Name: "ansys", Count: 1}}})
+	a.w.Advance(Second)
+	job.State = events.JobState_RUNNING
+	job.Allocation = &events.Allocation{Shares: []*events.NodeShare{{Nodes: []string{"n1"}}}}
+	before := &projections.Job{Id: 1, State: events.JobState_RUNNING, Spec: &events.JobSpec{Licenses: "matlab:2"}, Allocation: job.Allocation} // it ran as there were more
+	a.jobs[1], a.jobs[2] = &seenJob{job: before}, &seenJob{job: job}
+	if a.licences(takes(job)); a.w.err != nil {
+		t.Error(a.w.err)
+	}
+	if a.licences(takes(before)); a.w.err == nil {
+		t.Error("nobody minds a licence that is taken twice")
 	}
 }
