@@ -176,7 +176,7 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 			}
 			a.each([]*events.Target{t}, true, func(p part) {
 				if p.job.HetOffset > 0 && p.job.Waits() && !whole && (m.Signal == 0 || m.Signal == sigKill && !m.BatchOnly) {
-					a.fail(p.job.Id, refuse(events.Code_NOT_WHOLE_HET_JOB, "job %d+%d waits with the rest of job %d; cancel that", p.job.HetId, p.job.HetOffset, p.job.HetId))
+					a.fail(p.job.Id, waitsWithRest(p.job))
 					return
 				}
 				one(p, t)
@@ -215,6 +215,11 @@ func (d *Desk) cancel(m *events.Cancel) []*events.Fact {
 }
 
 const sigKill = 9
+
+// waitsWithRest refuses to end one component of a heterogeneous job that has not begun.
+func waitsWithRest(j *projections.Job) *refusal {
+	return refuse(events.Code_NOT_WHOLE_HET_JOB, "job %d+%d waits with the rest of job %d; cancel that", j.HetId, j.HetOffset, j.HetId)
+}
 
 func (a *act) cancel(p part, m *events.Cancel, t *events.Target) {
 	j := p.job
@@ -270,6 +275,8 @@ func (d *Desk) completed(m *events.Complete) []*events.Fact {
 	a := &act{d: d}
 	switch {
 	case j.Over(), j.Stop != nil, j.Completing:
+	case j.Waits() && j.HetOffset > 0: // without it the others could never start
+		a.fail(j.Id, waitsWithRest(j))
 	case j.Waits():
 		a.touched++
 		a.did(&events.Fact{Kind: &events.Fact_Ended{Ended: &events.Ended{Job: j.Id, State: events.JobState_CANCELLED, ByUid: d.who.Uid}}})
