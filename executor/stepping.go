@@ -86,6 +86,11 @@ func refusal(kind tasks.Refusal, format string, args ...any) *tasks.Reply {
 	return &tasks.Reply{Refusal: kind, Text: fmt.Sprintf(format, args...)}
 }
 
+// beingEnded is the answer where the room that the log takes for free is not, so that a step does not begin beside what the log has given up.
+func beingEnded() *tasks.Reply {
+	return refusal(tasks.Refusal_BUSY, "what ran here when the node was taken for lost is being ended")
+}
+
 // runOf finds a run that should be here, if need be by asking the cluster first.
 func (e *executor) runOf(ctx context.Context, job uint32, least uint64) *projections.NodeRun {
 	e.atLeast(least)
@@ -122,8 +127,11 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 		return refusal(tasks.Refusal_NODE_CONFIG, "the request is not complete")
 	}
 	e.mu.Lock()
-	config := e.config
+	config, occupied := e.config, e.occupied()
 	e.mu.Unlock()
+	if occupied {
+		return beingEnded()
+	}
 	if no := portRefused(config, c.Launcher); no != nil {
 		return no
 	}
@@ -245,7 +253,11 @@ func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *ta
 				go e.askNode(context.WithoutCancel(ctx), p.Node, &tasks.Question{What: &tasks.Question_End{End: &tasks.End{Job: k.job, Run: k.run, Step: k.step}}})
 			}
 		}
-		return refusal(tasks.Refusal_FAILED, "%s: %s", live.Parts[i].Node, r.Text)
+		kind := tasks.Refusal_FAILED
+		if r.Refusal == tasks.Refusal_BUSY {
+			kind = r.Refusal // nothing is wrong with the step, and it is asked for again
+		}
+		return refusal(kind, "%s: %s", live.Parts[i].Node, r.Text)
 	}
 	return e.created(job, live)
 }
@@ -305,6 +317,10 @@ func (e *executor) launchHere(ctx context.Context, job *projections.Job, at int,
 	if st := e.steps[k]; st != nil && (st.launching || st.started != nil) {
 		e.mu.Unlock()
 		return &tasks.Reply{}
+	}
+	if e.occupied() { // for the log the room is free, and it is not
+		e.mu.Unlock()
+		return beingEnded()
 	}
 	if c == nil {
 		e.mu.Unlock()

@@ -274,6 +274,9 @@ func (x *executor) makeStep(batch *simRun, n uint32, on *events.Allocation) {
 			if main == nil || main.over || m.said[main.key()] == nil { // it knows nothing of the run
 				return
 			}
+			if y.occupied() { // who asked asks again, or is over by then
+				return
+			}
 			r := &simRun{job: k.job, run: k.run, step: n, share: share, began: x.w.now, program: program{run: batch.program.run / 3},
 				part: &events.StepPart{Name: "step", Tasks: 1, Layout: "Block", Host: "login", Pid: 1, Cpus: share.GetCpus()}}
 			y.runs = append(y.runs, r)
