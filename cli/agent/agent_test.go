@@ -164,7 +164,7 @@ func TestSubmit(t *testing.T) {
 // A thousand jobs that have their scripts and environments in common are few messages in the log and one blob, and each is
 // told its own verdict.
 func TestManyAtOnce(t *testing.T) {
-	c := start(t, Limits{Burst: 150, Rate: 0.001}) // further jobs of a request take a tenth of what one by itself does
+	c := start(t, Limits{Burst: 300, Rate: 0.001}) // further jobs of a request take a quarter of what one by itself does
 	c.judge = func(in *events.Intent) (events.Code, string) {
 		s := new(events.Submit)
 		if s.UnmarshalVT(in.Body); strings.HasSuffix(s.Components[0].Name, "7") {

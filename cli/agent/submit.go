@@ -24,7 +24,7 @@ const (
 	verdictTime    = 10 * time.Second
 	idTime         = 30 * time.Second // how long to wait for somebody who knows the id: a controller that is slow, or stopped …
 	noneTime       = askTime          // … while there is no controller at all: as long as a question waits for one
-	together       = 10               // so many further jobs of one request take of a user's allowance what one by itself does
+	together       = 4                // so many further jobs of one request take of a user's allowance what one by itself does
 )
 
 // submit stores scripts and environments, then appends the intents, then waits for verdicts.
