@@ -152,7 +152,7 @@ func (c *cluster) hostile(p person, i int, mark string) string {
 	c.t.Helper()
 	h, out := hostile[i], fmt.Sprintf("out.%d", i)
 	os.MkdirAll(filepath.Join(p.home, "d"), 0o777)
-	os.Chown(filepath.Join(p.home, "d"), int(p.uid), int(p.gid))
+	os.Lchown(filepath.Join(p.home, "d"), int(p.uid), int(p.gid))
 	name := filepath.Join(p.home, fmt.Sprintf("job%d.sh", i))
 	if err := os.WriteFile(name, []byte("#!/bin/bash\n"+h.script+"\n"), 0o755); err != nil {
 		c.t.Fatal(err)
