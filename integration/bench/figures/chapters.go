@@ -507,7 +507,7 @@ func (b *bench) nodes() error {
 	}
 	n := b.count(10000)
 	conf := fmt.Sprintf("SlurmCompat=22.05\nClusterName=figures\nSlurmctldHost=localhost\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core\n"+
-		"NodeName=c[1-%d] CPUs=32 Sockets=2 CoresPerSocket=16 RealMemory=128000 State=UNKNOWN\nNodeName=%s State=UNKNOWN\nPartitionName=compute Nodes=c[1-%d] Default=YES MaxTime=UNLIMITED State=UP\n", n, host, n)
+		"NodeName=c[1-%d] CPUs=32 Sockets=2 CoresPerSocket=16 RealMemory=128000 State=UNKNOWN\nNodeName=%s CPUs=2 RealMemory=1000 State=UNKNOWN\nPartitionName=compute Nodes=c[1-%d] Default=YES MaxTime=UNLIMITED State=UP\n", n, host, n)
 	real, own, err := b.start("sched10000", 0, conf)
 	if err != nil {
 		return err
