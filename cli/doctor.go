@@ -180,11 +180,12 @@ func (r *report) on(format string, args ...any) {
 
 // scene is what all checks look at.
 type scene struct {
-	dir   site.Dir
-	probe probe
+	dir       site.Dir
+	probe     probe
+	processes func() []process // the cluster's on this host, looked for once
 }
 
-// run makes a check within its time. One that takes longer goes on unheard: what it hangs on is what is wrong.
+// within makes a check within its time. One that takes longer goes on unheard: what it hangs on is what is wrong.
 func (c check) within(s *scene) []finding {
 	most := c.most
 	if most == 0 {
@@ -234,7 +235,7 @@ func checks() []check {
 
 func examine(dir site.Dir) *diagnosis {
 	d := &diagnosis{OK: true, Dir: string(dir), Version: Build(), Findings: []finding{}}
-	s := &scene{dir: dir}
+	s := &scene{dir: dir, processes: sync.OnceValue(func() []process { return processesOf(dir) })}
 	all := checks()
 	found := make([][]finding, len(all))
 	var wait sync.WaitGroup

@@ -33,7 +33,7 @@ func checkBus(r *report, s *scene) {
 		r.add(fault, "bus", "look into "+s.dir.Log("bus")+" and "+s.dir.Log("up"), "no bus of this cluster ever listened")
 		return
 	}
-	if len(processesOf(s.dir)) == 0 && c.Embedded {
+	if len(s.processes()) == 0 && c.Embedded {
 		return // checkProcesses says that nothing runs
 	}
 	r.on("connecting to the bus at %s", c.URL)
@@ -175,7 +175,7 @@ func judgeStreams(r *report, kept []jet.Kept, embedded bool, now time.Time) {
 			}
 			safe := "each entry is on disk before it is acknowledged"
 			if !embedded {
-				safe = fmt.Sprintf("%s; whether each entry is on disk before it is acknowledged, the servers do not say (sync_interval: always)", plain(k.Replicas, "copy"))
+				safe = fmt.Sprintf("%s; whether each entry is on disk before it is acknowledged, the servers do not say (sync_interval: always)", count(k.Replicas, "copy"))
 				safe = strings.Replace(safe, "copys", "copies", 1)
 			}
 			last := "it is empty"

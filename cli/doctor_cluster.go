@@ -189,7 +189,7 @@ func judgeController(r *report, a *answers, dir site.Dir) {
 	}
 	ago := a.statusNow.Sub(time.UnixMicro(st.LastCycleUs)).Round(time.Second)
 	level, do := well, ""
-	text := fmt.Sprintf("%s leads since %s (term at %d); its last decision is %s old; %s in the queue, %s", t.GetController(), time.UnixMicro(t.GetBegunUs()).Format(time.DateTime), t.GetSeq(), ago, plain(int(st.JobsPending), "job"), plain(int(st.Inbox), "act")+" to judge")
+	text := fmt.Sprintf("%s leads since %s (term at %d); its last decision is %s old; %s in the queue, %s", t.GetController(), time.UnixMicro(t.GetBegunUs()).Format(time.DateTime), t.GetSeq(), ago, count(int(st.JobsPending), "job"), count(int(st.Inbox), "act")+" to judge")
 	if st.Host == t.GetController() && !st.Leader {
 		level, do = fault, "it takes the term again within seconds, or another does; if not, its log: "+logOf(dir, "controller")
 		text = fmt.Sprintf("%s led last, and does not now: nothing is decided", t.GetController())
@@ -198,7 +198,7 @@ func judgeController(r *report, a *answers, dir site.Dir) {
 	if st.FeedBacklog > 100_000 {
 		r.add(warning, "feed", "see that the bus can write: its log "+logOf(dir, "bus"), "%d job states wait to be published for services", st.FeedBacklog)
 	}
-	r.add(well, "cluster", "", "%d of %s up, %s running, %d pending", st.NodesUp, plain(int(st.Nodes), "node"), plain(int(st.JobsRunning), "job"), st.JobsPending)
+	r.add(well, "cluster", "", "%d of %s up, %s running, %d pending", st.NodesUp, count(int(st.Nodes), "node"), count(int(st.JobsRunning), "job"), st.JobsPending)
 }
 
 // logOf is the file that a daemon's complaints are in: its own, or that of the `stint up` it is a thread of.
@@ -298,7 +298,7 @@ func judgeFollowers(r *report, st *projections.AnswerStats) {
 	if fine {
 		var parts []string
 		for _, kind := range []string{"controller", "ledger", "agent", "executor"} {
-			parts = append(parts, plain(heard[kind], kind))
+			parts = append(parts, count(heard[kind], kind))
 		}
 		r.add(well, "followers", "", "%s heard, none behind; the log goes to %d", strings.Join(parts, ", "), st.GetLogSeq())
 	}

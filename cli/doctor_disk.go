@@ -285,7 +285,7 @@ func checkWriting(r *report, s *scene) {
 	folders := parts(s.dir)
 	own := len(folders)
 	running := map[string]bool{} // nodes whose supervisors run: they made their folders
-	for _, p := range processesOf(s.dir) {
+	for _, p := range s.processes() {
 		running[p.node] = running[p.node] || p.role == "supervisor"
 	}
 	var nodes []string

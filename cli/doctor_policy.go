@@ -90,7 +90,7 @@ func groupThere(name string) bool {
 }
 
 func judgePolicy(r *report, p *projections.PolicyState, c *events.Config) {
-	r.add(well, "accounts", "", "%s, %s, %s, %d QoS", plain(len(p.GetAccounts()), "account"), plain(len(p.GetUsers()), "user"), plain(len(p.GetAssociations()), "association"), len(p.GetQos()))
+	r.add(well, "accounts", "", "%s, %s, %s, %d QoS", count(len(p.GetAccounts()), "account"), count(len(p.GetUsers()), "user"), count(len(p.GetAssociations()), "association"), len(p.GetQos()))
 	if set := withoutEffect(p); len(set) > 0 {
 		r.add(note, "accounts", "", "these are stored and shown, and have no effect on jobs yet: %s", strings.Join(set, ", "))
 	}

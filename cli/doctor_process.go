@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,7 +126,7 @@ func checkProcesses(r *report, s *scene) {
 	if err != nil {
 		r.add(warning, "processes", "", "%v", err)
 	}
-	there := processesOf(s.dir)
+	there := s.processes()
 	judgeProcesses(r, string(s.dir), c, up, there)
 }
 
@@ -135,9 +136,9 @@ func judgeProcesses(r *report, dir string, c *site.Cluster, up *site.Processes, 
 		r.add(fault, "processes", "stint up --detach --dir "+quote(dir), "the cluster %s was made in %s, and none of its daemons runs on this host", c.Name, dir)
 		return
 	}
-	count := map[string]int{}
+	running := map[string]int{}
 	for _, p := range there {
-		count[p.role+" "+p.node]++
+		running[p.role+" "+p.node]++
 		switch p.state {
 		case 'T', 't':
 			r.add(fault, "processes", fmt.Sprintf("kill -CONT %d", p.pid), "the %s (process %d) is stopped by a signal: it answers nobody", p, p.pid)
@@ -158,7 +159,7 @@ func judgeProcesses(r *report, dir string, c *site.Cluster, up *site.Processes, 
 		split = split || name == "bus"
 	}
 	missing := func(role, node, do string) {
-		if count[role+" "+node] == 0 {
+		if running[role+" "+node] == 0 {
 			what := role
 			if node != "" {
 				what += " of " + node
@@ -182,13 +183,11 @@ func judgeProcesses(r *report, dir string, c *site.Cluster, up *site.Processes, 
 		missing("executor", n, "`stint up`, or its service stint-executor@"+n+": what runs goes on, nothing new starts there")
 		missing("supervisor", n, "`stint up`, or its service stint-supervisor@"+n+": nothing can start there")
 	}
-	if count["up "] > 1 {
-		r.add(warning, "processes", "", "%d `stint up` run from %s", count["up "], dir)
+	if running["up "] > 1 {
+		r.add(warning, "processes", "", "%d `stint up` run from %s", running["up "], dir)
 	}
-	r.add(well, "processes", "", "%s of this cluster here", plain(len(there), "daemon"))
+	r.add(well, "processes", "", "%s of this cluster here", count(len(there), "daemon"))
 }
-
-func plain(n int, what string) string { return count(n, what) }
 
 func orNone(p *site.Processes) *site.Processes {
 	if p == nil {
@@ -200,7 +199,7 @@ func orNone(p *site.Processes) *site.Processes {
 // checkSupervisors asks the supervisor of each node of this host how it is.
 func checkSupervisors(r *report, s *scene) {
 	nodes := nodesOf(s.dir)
-	if len(nodes) == 0 || len(processesOf(s.dir)) == 0 {
+	if len(nodes) == 0 || len(s.processes()) == 0 {
 		return
 	}
 	var mu sync.Mutex
@@ -236,26 +235,17 @@ func checkSupervisors(r *report, s *scene) {
 	}
 	r.on("asking the supervisors of %s", hostlist.Compress(nodes))
 	wait.Wait()
-	for _, why := range sortedKeys(mute) {
+	for _, why := range slices.Sorted(maps.Keys(mute)) {
 		names := hostlist.Compress(mute[why])
 		r.add(fault, "supervisors", "its log is "+s.dir.Log("supervisor-"+mute[why][0]), "the supervisor of %s: %s: nothing starts there, and what runs there cannot be ended", names, why)
 	}
-	for _, version := range sortedKeys(others) {
+	for _, version := range slices.Sorted(maps.Keys(others)) {
 		r.add(warning, "versions", "the next start of the executor upgrades it in place, its jobs go on; the log of `up` says why not if it does not",
 			"the supervisor of %s is of version %s, this program is %s", hostlist.Compress(others[version]), version, Build())
 	}
 	if len(mute) == 0 {
-		r.add(well, "supervisors", "", "%s, with %s", is(len(nodes), "answers", "answer"), plain(running, "step"))
+		r.add(well, "supervisors", "", "%s, with %s", is(len(nodes), "answers", "answer"), count(running, "step"))
 	}
-}
-
-func sortedKeys(m map[string][]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // lately is how old a complaint of a log may be to be told.
@@ -280,7 +270,7 @@ func checkLogs(r *report, s *scene) {
 		}
 	}
 	if quiet > 0 {
-		r.add(well, "logs", "", "%s in %s without a complaint of the last %s", plain(quiet, "log"), s.dir.Logs(), lately)
+		r.add(well, "logs", "", "%s in %s without a complaint of the last %s", count(quiet, "log"), s.dir.Logs(), lately)
 	}
 }
 
