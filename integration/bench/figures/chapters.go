@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -234,19 +233,12 @@ func (b *bench) waiting(real, own *side) error {
 
 // long fills the queues and measures on them.
 func (b *bench) long(real, own *side, idle map[string]float64) error {
-	var controller func(*side) int
-	controller = func(s *side) int {
-		if s == real {
-			return s.daemons()[0]
-		}
-		return b.child(own, "controller")
-	}
 	for _, s := range both(real, own) {
-		idle[s.name] = resident(controller(s))
+		idle[s.name] = resident(s.controller())
 	}
 	fill := map[*side]func(n int) (float64, error){own: func(n int) (float64, error) { return b.fillOwn(own, n) }}
 	if real != nil {
-		fill[real] = func(n int) (float64, error) { return b.fillReal(real, n) }
+		fill[real] = func(n int) (float64, error) { return b.restFill(real, n) }
 	}
 	ten, fifty := b.count(10000), b.count(50000)
 	rates := map[*side]float64{}
@@ -270,9 +262,9 @@ func (b *bench) long(real, own *side, idle map[string]float64) error {
 		r.Slurm, r.Ratio = fmt.Sprintf("%.0f", rates[real]), fmt.Sprintf("%.0f", rates[own]/rates[real])
 	}
 	b.add(r)
-	r = row{Key: "memory", Stint: fmt.Sprintf("%.0f MB", resident(controller(own))-idle[own.name])}
+	r = row{Key: "memory", Stint: fmt.Sprintf("%.0f MB", resident(own.controller())-idle[own.name])}
 	if real != nil {
-		r.Slurm = fmt.Sprintf("%.0f MB", resident(controller(real))-idle[real.name])
+		r.Slurm = fmt.Sprintf("%.0f MB", resident(real.controller())-idle[real.name])
 	}
 	b.add(r)
 	if err := b.compare("squeue50", real, own, 5, "squeue"); err != nil {
@@ -284,20 +276,6 @@ func (b *bench) long(real, own *side, idle map[string]float64) error {
 		}
 	}
 	return b.cancel(real, own)
-}
-
-// child is the process of a daemon of Stint.
-func (b *bench) child(s *side, name string) int {
-	var home struct {
-		Children map[string]int `json:"children"`
-		Pid      int            `json:"pid"`
-	}
-	text, _ := os.ReadFile(filepath.Join(s.state(), "up.json"))
-	json.Unmarshal(text, &home)
-	if p := home.Children[name]; p != 0 {
-		return p
-	}
-	return home.Pid
 }
 
 // fillOwn submits jobs of one connection to a partition that is down, and returns how many a second.
@@ -312,12 +290,6 @@ func (b *bench) fillOwn(s *side, n int) (float64, error) {
 		return 0, fmt.Errorf("submitting %d jobs: %w: %.300s", n, err, out)
 	}
 	return float64(n) / time.Since(t).Seconds(), nil
-}
-
-// fillReal does the same with the real one's REST daemon, over a socket and four connections: nothing of it is slower than that but
-// a command for each job.
-func (b *bench) fillReal(s *side, n int) (float64, error) {
-	return b.restFill(s, n)
 }
 
 // compare asks both the same, in turn, and adds a row of the least times.
@@ -367,18 +339,13 @@ func (b *bench) kill(real, own *side) error {
 		if err := c.Start(); err != nil {
 			return err
 		}
-		time.Sleep(5 * time.Second) // jobs are submitted meanwhile
-		for _, p := range s.daemons() {
-			if s == own || p == s.daemons()[0] { // of the real one the controller, as its database is not what is asked
-				syscall.Kill(p, syscall.SIGKILL)
-			}
-		}
-		var children []int
+		time.Sleep(5 * time.Second)  // jobs are submitted meanwhile
+		all := []int{s.controller()} // of the real one the controller, as its database is not what is asked
 		if s == own {
-			children = b.children(own)
-			for _, p := range children {
-				syscall.Kill(p, syscall.SIGKILL)
-			}
+			all = own.all()
+		}
+		for _, p := range all {
+			syscall.Kill(p, syscall.SIGKILL)
 		}
 		syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 		c.Wait()
@@ -420,19 +387,6 @@ func (b *bench) kill(real, own *side) error {
 	}
 	b.add(r)
 	return nil
-}
-
-// children are all processes of Stint but `stint up` itself.
-func (b *bench) children(s *side) (pids []int) {
-	var home struct {
-		Children map[string]int `json:"children"`
-	}
-	text, _ := os.ReadFile(filepath.Join(s.state(), "up.json"))
-	json.Unmarshal(text, &home)
-	for _, p := range home.Children {
-		pids = append(pids, p)
-	}
-	return pids
 }
 
 // cancel ends the long queue and asks accounting of it.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// run is a program of this module.
+// program runs a program of this module, and returns what it prints.
 func (b *bench) program(words ...string) ([]byte, error) {
 	c := exec.Command("go", append([]string{"run"}, words...)...)
 	c.Stderr = os.Stderr

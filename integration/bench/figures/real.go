@@ -99,11 +99,7 @@ func (b *bench) restFill(s *side, n int) (float64, error) {
 
 // restartReal starts the killed controller again, as its script does.
 func (b *bench) restartReal(s *side) error {
-	dir := os.Getenv("ORACLE_RUN")
-	if dir == "" {
-		dir = "/var/tmp/slurm-oracle"
-	}
-	run := filepath.Join(dir, "figures", "run")
+	run := filepath.Join(realDir(), "run")
 	words := append(append([]string(nil), s.enter...), "bash", "-c", fmt.Sprintf(
 		"setsid setpriv --reuid=slurm --regid=slurm --init-groups /usr/sbin/slurmctld -D >%[1]s/slurmctld.out 2>&1 </dev/null & echo $! >%[1]s/slurmctld.pid", run))
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {

@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"stint/cli/site"
 )
 
 // side is one of the two clusters that are compared.
@@ -20,8 +24,23 @@ type side struct {
 	env   []string
 	enter []string // the words before a command that run it inside
 	// daemons are the process ids of the central daemons: what answers and remembers, not what runs jobs.
-	daemons func() []int
-	stop    func()
+	daemons    func() []int
+	controller func() int // the process that has the queue
+	stop       func()
+}
+
+// up is what `stint up` wrote down of its processes, nothing if it does not run.
+func (s *side) up() site.Processes {
+	if up, err := site.Dir(s.state()).LoadProcesses(); err == nil && up != nil {
+		return *up
+	}
+	return site.Processes{}
+}
+
+// all are all processes of Stint.
+func (s *side) all() []int {
+	up := s.up()
+	return append(slices.Collect(maps.Values(up.Children)), up.Pid)
 }
 
 // command is a command of Slurm's names, run inside.
@@ -43,7 +62,7 @@ func (s *side) do(words ...string) (string, error) {
 	return out.String(), nil
 }
 
-// reads runs a command until it answers what is wanted, for at most the time.
+// until runs a command until it answers what is wanted, for at most the time.
 func (s *side) until(limit time.Duration, ok func(out string) bool, words ...string) error {
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		out, err := s.do(words...)
@@ -93,28 +112,35 @@ func (b *bench) start(profile string, nodes int, conf string, up ...string) (rea
 	return real, own, err
 }
 
+// realName is what the real cluster is called.
+const realName = "figures"
+
+// realDir is the folder that its script keeps it in.
+func realDir() string {
+	base := os.Getenv("ORACLE_RUN")
+	if base == "" {
+		base = "/var/tmp/slurm-oracle"
+	}
+	return filepath.Join(base, realName)
+}
+
 func (b *bench) startReal(profile string, nodes, cpus int) (*side, error) {
-	const name = "figures"
 	folder, err := b.profiles(cpus)
 	if err != nil {
 		return nil, err
 	}
 	script := filepath.Join(folder, "oracle")
-	base := os.Getenv("ORACLE_RUN")
-	if base == "" {
-		base = "/var/tmp/slurm-oracle"
-	}
-	dir := filepath.Join(base, name)
+	dir := realDir()
 	s := &side{name: "Slurm", b: b, env: environ("PATH=/usr/sbin:/usr/bin:/sbin:/bin")}
 	s.stop = func() {
-		exec.Command(script, name, "down").Run()
+		exec.Command(script, realName, "down").Run()
 		os.RemoveAll(dir)
 		for _, d := range []string{"/dev/shm/stint-oracle-state-acct", "/dev/shm/stint-oracle-state-noacct"} {
 			os.RemoveAll(d)
 		}
 	}
 	s.stop()
-	if out, err := exec.Command(script, name, "up", profile, strconv.Itoa(nodes)).CombinedOutput(); err != nil {
+	if out, err := exec.Command(script, realName, "up", profile, strconv.Itoa(nodes)).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("starting the real one: %w: %s", err, out)
 	}
 	b.sides = append(b.sides, s)
@@ -123,12 +149,16 @@ func (b *bench) startReal(profile string, nodes, cpus int) (*side, error) {
 		return nil, fmt.Errorf("starting the real one: %w", err)
 	}
 	s.enter = []string{"nsenter", "-t", strings.TrimSpace(string(pid)), "-n", "-m", "--wd=" + b.dir}
+	read := func(file string) int {
+		text, _ := os.ReadFile(filepath.Join(dir, "run", file))
+		p, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return p
+	}
+	s.controller = func() int { return read("slurmctld.pid") }
 	s.daemons = func() (pids []int) {
 		for _, f := range []string{"slurmctld.pid", "slurmdbd.pid", "mysqld.pid"} {
-			if text, err := os.ReadFile(filepath.Join(dir, "run", f)); err == nil {
-				if p, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-					pids = append(pids, p)
-				}
+			if p := read(f); p != 0 {
+				pids = append(pids, p)
 			}
 		}
 		return pids
@@ -155,21 +185,23 @@ func (b *bench) startOwn(conf string, up ...string) (*side, error) {
 		os.RemoveAll(dir)
 	}
 	s.daemons = func() (pids []int) {
-		var home struct {
-			Children map[string]int `json:"children"`
-			Pid      int            `json:"pid"`
+		up := s.up()
+		for name, p := range up.Children {
+			if !strings.HasPrefix(name, "executor") && !strings.HasPrefix(name, "supervisor") {
+				pids = append(pids, p)
+			}
 		}
-		if text, err := os.ReadFile(filepath.Join(state, "up.json")); err == nil && json.Unmarshal(text, &home) == nil {
-			for name, p := range home.Children {
-				if !strings.HasPrefix(name, "executor") && !strings.HasPrefix(name, "supervisor") {
-					pids = append(pids, p)
-				}
-			}
-			if home.Pid != 0 {
-				pids = append(pids, home.Pid)
-			}
+		if up.Pid != 0 {
+			pids = append(pids, up.Pid)
 		}
 		return pids
+	}
+	s.controller = func() int {
+		up := s.up()
+		if p := up.Children["controller"]; p != 0 {
+			return p
+		}
+		return up.Pid
 	}
 	b.sides = append(b.sides, s)
 	return s, b.upOwn(s, append([]string{"--config", file}, up...)...)
