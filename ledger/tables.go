@@ -27,6 +27,7 @@ type record struct {
 	gone   bool                // the row is to be removed: the array has no pending remainder any more
 	place  *rows.AllocationRow // to be written
 	raw    bool                // found under its raw id
+	former *record             // what the run was before it was resized, if known
 }
 
 type step struct {
@@ -144,6 +145,7 @@ func (t *tables) change(c *projections.Change) error {
 				return err
 			}
 			r = t.create(key, j)
+			r.former = old
 			place(r.row, j)
 			if r.row.Allocation == nil {
 				r.place = &rows.AllocationRow{Allocation: j.Allocation, Run: j.Run, StartUs: j.ResizedUs}
@@ -303,6 +305,9 @@ func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, s
 	if err != nil {
 		return err
 	}
+	if known, err := t.overBefore(r, node, max(f.GetStarted().GetStep(), f.GetExited().GetStep())); known || err != nil {
+		return err
+	}
 	switch f := f.Kind.(type) {
 	case *events.NodeFact_Started:
 		s, err := t.step(r, f.Started.Step)
@@ -327,6 +332,38 @@ func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, s
 		}
 	}
 	return nil
+}
+
+// overBefore says whether a node told the end of a numbered step in a record that the run had before it was resized. An executor
+// that is new does not know what the one before it has told, and tells it again.
+func (t *tables) overBefore(r *record, node string, id uint32) (bool, error) {
+	for !events.IsMainStep(id) && r.key.instance > 0 {
+		if r.former == nil {
+			b := &record{key: r.key, row: &rows.JobRow{}}
+			b.key.instance--
+			found, err := get(t.db, jobKey(t.buf[:0], b.key), b.row)
+			if !found || err != nil {
+				return false, err
+			}
+			r.former = b
+		}
+		b := r.former
+		if !b.row.Resized || b.row.Run != r.row.Run {
+			return false, nil
+		}
+		if err := t.readSteps(b); err != nil {
+			return false, err
+		}
+		for _, s := range b.steps {
+			for _, n := range s.row.ByNode {
+				if s.row.Step == id && n.Node == node && n.EndUs != 0 {
+					return true, nil
+				}
+			}
+		}
+		r = b
+	}
+	return false, nil
 }
 
 // killSignal ends whatever gets it.

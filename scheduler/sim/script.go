@@ -24,7 +24,7 @@ import (
 //	submit NAME OPTION … [: NAME OPTION …]   options: see readSpec; components of a heterogeneous job
 //	cancel|hold|release|requeue|suspend|resume|top TARGET … [user=N] [signal=N] [special] [cron]
 //	notify TARGET WORD …   user 1000 tells a job something
-//	step JOB.STEP [over] [nodes=n1] [name=N] [tasks=N] [mem=MIB] [limit=MIN] [gpus=all] [out=FILE]   a numbered step begins, or ends; tasks are those of each node
+//	step JOB.STEP [over [cpu=SECONDS]] [nodes=n1] [name=N] [tasks=N] [mem=MIB] [limit=MIN] [gpus=all] [out=FILE]   a numbered step begins, or ends; tasks and time are those of each node
 //	create|change|delete NAME …  an administrator makes, changes or removes a partition; options as of partition, and nodes+=, nodes-=
 //	zone SECONDS [+AT=SECONDS …]  the site is so far east of UTC, and from AT seconds after the world began so far
 //	crontab [user=N] M H DOM MON DOW NAME OPTION … [| M H …]   a user's crontab; options of a job; without entries it is removed

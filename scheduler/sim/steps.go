@@ -27,7 +27,7 @@ func (s *Script) step(args []string) error {
 		return fmt.Errorf("there is no job %d", id)
 	}
 	part := &events.StepPart{Name: "task", Tasks: 1, Layout: "Block", Host: "login", Pid: 4711}
-	nodes, over := j.GetAllocation().NodeNames(), false
+	nodes, over, cpu := j.GetAllocation().NodeNames(), false, uint32(0)
 	for _, word := range args[1:] {
 		key, value, has := strings.Cut(word, "=")
 		count := uint32(0)
@@ -39,6 +39,8 @@ func (s *Script) step(args []string) error {
 		switch key {
 		case "over":
 			over = true
+		case "cpu":
+			cpu = count
 		case "nodes":
 			if nodes, err = hostlist.Expand(value, hostlist.MaxHosts); err != nil {
 				return err
@@ -66,7 +68,11 @@ func (s *Script) step(args []string) error {
 			return fmt.Errorf("job %d has no node %s", id, name)
 		}
 		if over {
-			x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Exited{Exited: &events.StepExited{Job: id, Run: j.Run, Step: step, AtUs: s.World.now}}}, nil)
+			end := &events.StepExited{Job: id, Run: j.Run, Step: step, AtUs: s.World.now}
+			if cpu != 0 {
+				end.Usage = &events.Usage{UserUs: uint64(cpu) * uint64(Second), Node: name}
+			}
+			x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Exited{Exited: end}}, nil)
 		} else {
 			one := part.CloneVT()
 			one.Cpus = share.GetCpus()
