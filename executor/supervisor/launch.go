@@ -164,7 +164,7 @@ func (s *supervisor) fork(l *Launch, who identity, program string, argv, env []s
 
 // settle sets the limits of a process that stands at its exec, records it, and lets it run.
 func (s *supervisor) settle(l *Launch, b *born, pid int, traced, standing bool, files *stdio, record func(*born) error) (*born, error) {
-	b.birth = &Birth{Key: l.Key, Pid: int32(pid), StartedUnixNs: unixNow(), StartedMonoNs: monoNow()}
+	b.birth = &Birth{Key: l.Key, Pid: int32(pid), StartedUnixNs: unixNow(), StartedMonoNs: monoNow(), Held: standing}
 	st, err := readStat(pid)
 	if err != nil {
 		s.abandon(pid, b.pidfd, traced)

@@ -44,6 +44,7 @@ func BootID() (string, error) {
 type stat struct {
 	pid, ppid, group, session int
 	state                     byte
+	exiting                   bool // on its way out, and not yet a zombie
 	startTicks                uint64
 	userTicks                 uint64
 	systemTicks               uint64
@@ -52,6 +53,9 @@ type stat struct {
 	rssBytes                  uint64
 	exitCode                  int // as wait tells it; 0 also for those who may not know
 }
+
+// pfExiting is the kernel's PF_EXITING among a process's flags.
+const pfExiting = 0x4
 
 var pageSize = uint64(os.Getpagesize())
 
@@ -91,6 +95,7 @@ func parseStat(b []byte) (stat, error) {
 	}
 	return stat{
 		exitCode: code,
+		exiting:  num(9)&pfExiting != 0,
 		pid:      pid, state: f[0][0], ppid: int(num(4)), group: int(num(5)), session: int(num(6)), majorFaults: num(12),
 		userTicks: num(14), systemTicks: num(15), startTicks: num(22), vmBytes: num(23), rssBytes: num(24) * pageSize,
 	}, nil
@@ -114,6 +119,24 @@ func zombieStatus(pid int, startTicks uint64) (syscall.WaitStatus, bool) {
 		}
 	}
 	return syscall.WaitStatus(p.exitCode), true
+}
+
+// killPending tells whether a process has a SIGKILL before it, which it has not died of yet.
+func killPending(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return isGone(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		name, set, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if n, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64); err == nil && n&(1<<(uint(syscall.SIGKILL)-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // readIO reads what a process has read and written, of files and all else, as Slurm counts it; zeros where that is not told.

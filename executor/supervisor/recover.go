@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,10 @@ func (s *supervisor) remember(r *Record) {
 		if st := s.live[idOf(w.Birth.Key)]; st != nil {
 			st.birth = w.Birth
 		}
+	case *Record_Released:
+		if st := s.live[idOf(w.Released.Key)]; st != nil && st.birth != nil {
+			st.birth.Held = false
+		}
 	case *Record_Deadline:
 		if st := s.live[idOf(w.Deadline.Key)]; st != nil {
 			st.order, st.ordered = w.Deadline, true
@@ -158,14 +163,21 @@ func (s *supervisor) takeUp(st *step) error {
 		}
 		st.cage = cage
 	}
-	if st.birth == nil {
-		// It was killed between deciding and recording. What had begun, if anything, never was known to anybody.
+	if st.birth == nil || st.birth.Held && s.fell(st) {
+		// It was killed between deciding and letting go. What had begun, if anything, never was known to anybody.
 		st.adopted.Store(true)
 		close(st.over)
 		go s.clear(st, &Exited{Key: st.launching.Key, Node: st.launching.Node, End: End_LOST_STATUS, EndedUnixNs: unixNow(),
 			Detail: "the supervisor was killed while it was launching it; if it had begun, it was ended"})
 		return nil
 	}
+	if st.birth.Held { // it was let go, and there was no time left to write that down
+		st.birth.Held = false
+		if err := s.journal.append(inMemory, &Record{What: &Record_Released{&Released{Key: st.launching.Key}}}); err != nil {
+			return err
+		}
+	}
+	close(st.loose)
 	pid := int(st.birth.Pid)
 	p, err := readStat(pid)
 	if err == nil && p.startTicks == st.birth.StartTicks {
@@ -199,6 +211,21 @@ func (s *supervisor) takeUp(st *step) error {
 	close(st.over)
 	go s.clear(st, x)
 	return nil
+}
+
+// fell tells whether the process of a step that was held when its supervisor was killed has been killed with it, as the kernel
+// does with a traced process, or is just being killed. One that has ended in another way had been let go.
+func (s *supervisor) fell(st *step) bool {
+	pid := int(st.birth.Pid)
+	p, err := readStat(pid)
+	if err != nil || p.startTicks != st.birth.StartTicks {
+		return true // and was reaped, so nobody can tell any more
+	}
+	if p.state == 'Z' || p.state == 'X' {
+		ws, ok := zombieStatus(pid, st.birth.StartTicks)
+		return !ok || ws.Signaled() && ws.Signal() == syscall.SIGKILL
+	}
+	return p.exiting || killPending(pid)
 }
 
 // dropOldest takes the n oldest entries out of m.

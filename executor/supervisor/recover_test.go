@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -357,7 +358,7 @@ func TestKilledWhileLaunching(t *testing.T) {
 			switch {
 			case x == nil && was:
 				t.Errorf("%s ran, and nobody knows", k)
-			case x != nil && x.End == End_EXITED && (x.Code != 3 || !was):
+			case x != nil && x.End == End_EXITED && (x.Code != 3 || !was), x != nil && x.End == End_SIGNALED:
 				t.Errorf("%s: ran %v, ended as %v", k, was, x)
 			}
 			if x != nil {
@@ -366,6 +367,93 @@ func TestKilledWhileLaunching(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A supervisor that is killed while it holds a new process takes that with it. The next one must not take it for a step that
+// ran, and was killed: nobody may hear that it started. What was let go, though there was no time to write that down, ended as
+// it ended.
+func TestKilledWhileHolding(t *testing.T) {
+	for _, c := range []struct {
+		title    string
+		held     bool
+		released bool // and the journal has that
+		argv     []string
+		reaped   bool
+		started  bool // somebody hears of its start
+		end      End
+		code     int32
+	}{
+		{title: "held, killed with the supervisor", held: true, end: End_LOST_STATUS},
+		{title: "held, killed with the supervisor, reaped since", held: true, reaped: true, end: End_LOST_STATUS},
+		{title: "let go, and killed by somebody", held: true, released: true, started: true, end: End_SIGNALED},
+		{title: "started by a supervisor that did not tell, and killed by somebody", started: true, end: End_SIGNALED},
+		{title: "let go unwritten, and over", held: true, argv: []string{"sh", "-c", "exit 7"}, started: true, end: End_EXITED, code: 7},
+		{title: "let go unwritten, and goes on", held: true, argv: []string{"sleep", "1000"}, started: true, end: End_SIGNALED},
+	} {
+		t.Run(c.title, func(t *testing.T) {
+			r := newRig(t)
+			before := r.script("exit 0")
+			r.run(before)
+			r.kill()
+			argv := c.argv
+			if argv == nil {
+				argv = []string{"sleep", "1000"}
+			}
+			cmd := exec.Command(argv[0], argv[1:]...)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := cmd.Process.Pid
+			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			st, err := readStat(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.argv == nil {
+				_ = cmd.Process.Kill()
+			}
+			if c.argv == nil || c.end == End_EXITED {
+				r.await("it is over", func() bool { return !lives(pid) })
+			}
+			if c.reaped {
+				_ = cmd.Wait()
+			}
+			key := &Key{Job: nextJob(), Step: StepBatch}
+			j, _, err := openJournal(r.conf.StateDir, func(*Record) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			records := []*Record{{What: &Record_Launching{&Launching{Key: key, Node: "n1"}}},
+				{What: &Record_Birth{&Birth{Key: key, Pid: int32(pid), StartTicks: st.startTicks, StartedUnixNs: unixNow(), StartedMonoNs: monoNow(), Held: c.held}}}}
+			if c.released {
+				records = append(records, &Record{What: &Record_Released{&Released{Key: key}}})
+			}
+			if err := j.append(synced, records...); err != nil {
+				t.Fatal(err)
+			}
+			j.close()
+			r.start()
+			if c.argv != nil && c.end != End_EXITED {
+				list, err := r.client.List(context.Background())
+				if err != nil || len(list.Running) != 1 {
+					t.Fatalf("it should be running: %v, %v", list, err)
+				}
+				_ = cmd.Process.Kill()
+			}
+			began := false
+			x := r.next("end of it", func(e Event) bool {
+				began = began || e.Started != nil && idOf(e.Started.Key) == idOf(key)
+				return e.Exited != nil && idOf(e.Exited.Key) == idOf(key)
+			}).Exited
+			if x.End != c.end || x.Code != c.code || x.End == End_SIGNALED && x.Signal != int32(syscall.SIGKILL) {
+				t.Errorf("ended as %v", x)
+			}
+			if began && !c.started || (x.StartedUnixNs != 0) != c.started {
+				t.Errorf("heard of its start: %v; its end has a start: %v", began, x.StartedUnixNs != 0)
+			}
+		})
 	}
 }
 

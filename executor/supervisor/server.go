@@ -221,7 +221,7 @@ func (s *supervisor) list() *Listed {
 	out := &Listed{BootId: s.boot, Version: s.conf.Version, Pid: int32(s.pid)}
 	now := monoNow()
 	for _, st := range s.live {
-		if st.birth == nil {
+		if st.birth == nil || st.birth.Held {
 			out.Launching = append(out.Launching, st.launching.Key)
 			continue
 		}

@@ -44,13 +44,14 @@ type step struct {
 	ordered bool // the order was read from the journal, so it holds against the launch's time limit
 	usage   tally
 	sampled int64             // when usage was last looked at, or the step began, by the monotonic clock
+	loose   chan struct{}     // closed when the process has been let go, and that was told
 	tasks   map[uint32]*tally // of a keeper: by rank
 	ranks   map[int]uint32    // of a keeper's tasks, by their processes; guarded by supervisor.sampling
 	over    chan struct{}     // closed when the main process has ended
 }
 
 func newStep(l *Launching) *step {
-	st := &step{id: idOf(l.Key), launching: l, pidfd: -1, over: make(chan struct{})}
+	st := &step{id: idOf(l.Key), launching: l, pidfd: -1, loose: make(chan struct{}), over: make(chan struct{})}
 	st.order = &Deadline{Key: l.Key, Cause: Cause_TIME_LIMIT, KillWaitMs: l.KillWaitMs}
 	return st
 }
@@ -204,10 +205,33 @@ func (s *supervisor) start(st *step, l *Launch) error {
 		}
 		return s.bear(st, b)
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.loosen(st)
+	if st.launching.Keeper { // the next round may be far
+		time.AfterFunc(firstSample, func() { s.look(&Look{Job: st.id.job, Run: st.id.run, Steps: []uint32{st.id.step}}) })
+	}
+	return nil
 }
 
-// bear takes a new process in: from now on its end will be seen.
+// loosen tells that the process of a step has been let go. Before, nobody may hear that the step has started: if this
+// supervisor were killed, the process would be too, without one instruction carried out.
+func (s *supervisor) loosen(st *step) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	s.mu.Lock()
+	held := st.birth.Held
+	st.birth.Held = false
+	s.publish(&Reply{Answer: &Reply_Started{st.started()}})
+	s.mu.Unlock()
+	if held {
+		_ = s.journal.append(inMemory, &Record{What: &Record_Released{&Released{Key: st.launching.Key}}})
+	}
+	close(st.loose)
+}
+
+// bear takes a new process in, which is still held: from now on its end will be seen.
 func (s *supervisor) bear(st *step, b *born) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -229,12 +253,8 @@ func (s *supervisor) bear(st *step, b *born) error {
 		return err
 	}
 	s.mu.Lock()
-	s.publish(&Reply{Answer: &Reply_Started{st.started()}})
 	s.plan(st)
 	s.mu.Unlock()
-	if st.launching.Keeper { // the next round may be far
-		time.AfterFunc(firstSample, func() { s.look(&Look{Job: st.id.job, Run: st.id.run, Steps: []uint32{st.id.step}}) })
-	}
 	return nil
 }
 
@@ -247,6 +267,7 @@ const killPatience = 30 * time.Second
 
 // finish sees a step off whose main process has ended: learns how, ends what is left, counts, and reports.
 func (s *supervisor) finish(st *step) {
+	<-st.loose
 	x := s.howEnded(st)
 	s.mu.Lock()
 	st.status = x

@@ -71,7 +71,7 @@ func (s *supervisor) subscribe() *watcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.live {
-		if st.birth != nil {
+		if st.birth != nil && !st.birth.Held { // else it is told when it is let go
 			w.put(&Reply{Answer: &Reply_Started{st.started()}})
 		}
 	}

@@ -2852,6 +2852,7 @@ type Record struct {
 	//	*Record_Deadline
 	//	*Record_Exited
 	//	*Record_Tombstone
+	//	*Record_Released
 	What          isRecord_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2950,6 +2951,15 @@ func (x *Record) GetTombstone() *Tombstone {
 	return nil
 }
 
+func (x *Record) GetReleased() *Released {
+	if x != nil {
+		if x, ok := x.What.(*Record_Released); ok {
+			return x.Released
+		}
+	}
+	return nil
+}
+
 type isRecord_What interface {
 	isRecord_What()
 }
@@ -2978,6 +2988,10 @@ type Record_Tombstone struct {
 	Tombstone *Tombstone `protobuf:"bytes,6,opt,name=tombstone,proto3,oneof"`
 }
 
+type Record_Released struct {
+	Released *Released `protobuf:"bytes,7,opt,name=released,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_What() {}
 
 func (*Record_Launching) isRecord_What() {}
@@ -2989,6 +3003,8 @@ func (*Record_Deadline) isRecord_What() {}
 func (*Record_Exited) isRecord_What() {}
 
 func (*Record_Tombstone) isRecord_What() {}
+
+func (*Record_Released) isRecord_What() {}
 
 // Header opens every journal.
 type Header struct {
@@ -3196,6 +3212,7 @@ type Birth struct {
 	StartedMonoNs int64                  `protobuf:"varint,5,opt,name=started_mono_ns,json=startedMonoNs,proto3" json:"started_mono_ns,omitempty"`
 	Stderr        []byte                 `protobuf:"bytes,6,opt,name=stderr,proto3" json:"stderr,omitempty"` // absolute path, for what is told to the user later
 	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Held          bool                   `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"` // it stands before its first instruction, and is killed with the supervisor, until a Released follows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3281,6 +3298,60 @@ func (x *Birth) GetWarnings() []string {
 	return nil
 }
 
+func (x *Birth) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+// Released tells that a held process was let go.
+type Released struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Released) Reset() {
+	file_executor_supervisor_wire_proto_init()
+	*x = Released{}
+	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Released) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Released) ProtoMessage() {}
+
+func (x *Released) ProtoReflect() protoreflect.Message {
+	file_executor_supervisor_wire_proto_init()
+	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Released.ProtoReflect.Descriptor instead.
+func (*Released) Descriptor() ([]byte, []int) {
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Released) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
 // Deadline is a change of the order to end.
 type Deadline struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -3300,7 +3371,7 @@ type Deadline struct {
 func (x *Deadline) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Deadline{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3384,7 @@ func (*Deadline) ProtoMessage() {}
 
 func (x *Deadline) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3397,7 @@ func (x *Deadline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deadline.ProtoReflect.Descriptor instead.
 func (*Deadline) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{35}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Deadline) GetKey() *Key {
@@ -3404,7 +3475,7 @@ type Tombstone struct {
 func (x *Tombstone) Reset() {
 	file_executor_supervisor_wire_proto_init()
 	*x = Tombstone{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3488,7 @@ func (*Tombstone) ProtoMessage() {}
 
 func (x *Tombstone) ProtoReflect() protoreflect.Message {
 	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
+	mi := &file_executor_supervisor_wire_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3501,7 @@ func (x *Tombstone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
 func (*Tombstone) Descriptor() ([]byte, []int) {
-	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{36}
+	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Tombstone) GetKey() *Key {
@@ -3655,14 +3726,15 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\tlaunching\x18\x06 \x03(\v2\x15.stint.supervisor.KeyR\tlaunching\"\b\n" +
 	"\x06Caught\" \n" +
 	"\x04Done\x12\x18\n" +
-	"\areached\x18\x01 \x01(\rR\areached\"\xdd\x02\n" +
+	"\areached\x18\x01 \x01(\rR\areached\"\x97\x03\n" +
 	"\x06Record\x122\n" +
 	"\x06header\x18\x01 \x01(\v2\x18.stint.supervisor.HeaderH\x00R\x06header\x12;\n" +
 	"\tlaunching\x18\x02 \x01(\v2\x1b.stint.supervisor.LaunchingH\x00R\tlaunching\x12/\n" +
 	"\x05birth\x18\x03 \x01(\v2\x17.stint.supervisor.BirthH\x00R\x05birth\x128\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x1a.stint.supervisor.DeadlineH\x00R\bdeadline\x122\n" +
 	"\x06exited\x18\x05 \x01(\v2\x18.stint.supervisor.ExitedH\x00R\x06exited\x12;\n" +
-	"\ttombstone\x18\x06 \x01(\v2\x1b.stint.supervisor.TombstoneH\x00R\ttombstoneB\x06\n" +
+	"\ttombstone\x18\x06 \x01(\v2\x1b.stint.supervisor.TombstoneH\x00R\ttombstone\x128\n" +
+	"\breleased\x18\a \x01(\v2\x1a.stint.supervisor.ReleasedH\x00R\breleasedB\x06\n" +
 	"\x04what\"9\n" +
 	"\x06Header\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
@@ -3682,7 +3754,7 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	" \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x126\n" +
 	"\bwatching\x18\v \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
 	"\x04note\x18\f \x01(\fR\x04note\x12\x16\n" +
-	"\x06keeper\x18\r \x01(\bR\x06keeper\"\xe7\x01\n" +
+	"\x06keeper\x18\r \x01(\bR\x06keeper\"\xfb\x01\n" +
 	"\x05Birth\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x1f\n" +
@@ -3691,7 +3763,10 @@ const file_executor_supervisor_wire_proto_rawDesc = "" +
 	"\x0fstarted_unix_ns\x18\x04 \x01(\x03R\rstartedUnixNs\x12&\n" +
 	"\x0fstarted_mono_ns\x18\x05 \x01(\x03R\rstartedMonoNs\x12\x16\n" +
 	"\x06stderr\x18\x06 \x01(\fR\x06stderr\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xcc\x02\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x12\n" +
+	"\x04held\x18\b \x01(\bR\x04held\"3\n" +
+	"\bReleased\x12'\n" +
+	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\"\xcc\x02\n" +
 	"\bDeadline\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x1c\n" +
 	"\n" +
@@ -3770,7 +3845,7 @@ func file_executor_supervisor_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_executor_supervisor_wire_proto_enumTypes [5]protoimpl.EnumInfo
-var file_executor_supervisor_wire_proto_msgTypes [37]protoimpl.MessageInfo
+var file_executor_supervisor_wire_proto_msgTypes [38]protoimpl.MessageInfo
 var file_executor_supervisor_wire_proto_goTypes = []any{
 	(Which)(0),          // 0: stint.supervisor.Which
 	(Cause)(0),          // 1: stint.supervisor.Cause
@@ -3812,8 +3887,9 @@ var file_executor_supervisor_wire_proto_goTypes = []any{
 	(*Header)(nil),      // 37: stint.supervisor.Header
 	(*Launching)(nil),   // 38: stint.supervisor.Launching
 	(*Birth)(nil),       // 39: stint.supervisor.Birth
-	(*Deadline)(nil),    // 40: stint.supervisor.Deadline
-	(*Tombstone)(nil),   // 41: stint.supervisor.Tombstone
+	(*Released)(nil),    // 40: stint.supervisor.Released
+	(*Deadline)(nil),    // 41: stint.supervisor.Deadline
+	(*Tombstone)(nil),   // 42: stint.supervisor.Tombstone
 }
 var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	0,  // 0: stint.supervisor.Warn.which:type_name -> stint.supervisor.Which
@@ -3872,21 +3948,23 @@ var file_executor_supervisor_wire_proto_depIdxs = []int32{
 	37, // 53: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
 	38, // 54: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
 	39, // 55: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
-	40, // 56: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
+	41, // 56: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
 	15, // 57: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
-	41, // 58: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
-	5,  // 59: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
-	9,  // 60: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
-	11, // 61: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
-	5,  // 62: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
-	5,  // 63: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
-	1,  // 64: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
-	5,  // 65: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	42, // 58: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
+	40, // 59: stint.supervisor.Record.released:type_name -> stint.supervisor.Released
+	5,  // 60: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
+	9,  // 61: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
+	11, // 62: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
+	5,  // 63: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
+	5,  // 64: stint.supervisor.Released.key:type_name -> stint.supervisor.Key
+	5,  // 65: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
+	1,  // 66: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
+	5,  // 67: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 var file_executor_supervisor_wire_proto_once sync.Once
@@ -3932,6 +4010,7 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Record_Deadline)(nil),
 		(*Record_Exited)(nil),
 		(*Record_Tombstone)(nil),
+		(*Record_Released)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3939,7 +4018,7 @@ func file_executor_supervisor_wire_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_supervisor_wire_proto_rawDesc), len(file_executor_supervisor_wire_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
