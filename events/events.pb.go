@@ -5525,12 +5525,13 @@ func (x *Cycle) GetFacts() []*Fact {
 	return nil
 }
 
-// Observed: what the leader saw that is not in the log (silence of nodes, the time zone).
+// Observed: what the leader saw that is not in the log (silence of nodes, the time zone, a clock that was set).
 type Observed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	SilentNodes   []string               `protobuf:"bytes,1,rep,name=silent_nodes,json=silentNodes,proto3" json:"silent_nodes,omitempty"`
 	ReturnedNodes []string               `protobuf:"bytes,2,rep,name=returned_nodes,json=returnedNodes,proto3" json:"returned_nodes,omitempty"`
-	Zone          *Zone                  `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`
+	Zone          *Zone                  `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`                                  // the site's, where crontabs need it and the state has another
+	ClockSetUs    int64                  `protobuf:"varint,11,opt,name=clock_set_us,json=clockSetUs,proto3" json:"clock_set_us,omitempty"` // the clock was set forward by this, and the log does not have it yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5588,6 +5589,13 @@ func (x *Observed) GetZone() *Zone {
 	return nil
 }
 
+func (x *Observed) GetClockSetUs() int64 {
+	if x != nil {
+		return x.ClockSetUs
+	}
+	return 0
+}
+
 type Fact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -5616,6 +5624,7 @@ type Fact struct {
 	//	*Fact_StepLimited
 	//	*Fact_CrontabSet
 	//	*Fact_ZoneSet
+	//	*Fact_ClockSet
 	//	*Fact_TriggerSet
 	//	*Fact_TriggersCleared
 	//	*Fact_TriggerPulled
@@ -5879,6 +5888,15 @@ func (x *Fact) GetZoneSet() *ZoneSet {
 	return nil
 }
 
+func (x *Fact) GetClockSet() *ClockSet {
+	if x != nil {
+		if x, ok := x.Kind.(*Fact_ClockSet); ok {
+			return x.ClockSet
+		}
+	}
+	return nil
+}
+
 func (x *Fact) GetTriggerSet() *TriggerSet {
 	if x != nil {
 		if x, ok := x.Kind.(*Fact_TriggerSet); ok {
@@ -6006,6 +6024,10 @@ type Fact_ZoneSet struct {
 	ZoneSet *ZoneSet `protobuf:"bytes,41,opt,name=zone_set,json=zoneSet,proto3,oneof"`
 }
 
+type Fact_ClockSet struct {
+	ClockSet *ClockSet `protobuf:"bytes,45,opt,name=clock_set,json=clockSet,proto3,oneof"`
+}
+
 type Fact_TriggerSet struct {
 	TriggerSet *TriggerSet `protobuf:"bytes,42,opt,name=trigger_set,json=triggerSet,proto3,oneof"`
 }
@@ -6065,6 +6087,8 @@ func (*Fact_StepLimited) isFact_Kind() {}
 func (*Fact_CrontabSet) isFact_Kind() {}
 
 func (*Fact_ZoneSet) isFact_Kind() {}
+
+func (*Fact_ClockSet) isFact_Kind() {}
 
 func (*Fact_TriggerSet) isFact_Kind() {}
 
@@ -8340,29 +8364,29 @@ func (x *ZoneSet) GetZone() *Zone {
 	return nil
 }
 
-type TriggerSet struct {
+// ClockSet: clocks were set forward by this, microseconds, while the term held. It is no time that passed: runs have as much left as before.
+type ClockSet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Trigger       *Trigger               `protobuf:"bytes,2,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	ByUs          int64                  `protobuf:"varint,1,opt,name=by_us,json=byUs,proto3" json:"by_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TriggerSet) Reset() {
+func (x *ClockSet) Reset() {
 	file_events_events_proto_init()
-	*x = TriggerSet{}
+	*x = ClockSet{}
 	mi := &file_events_events_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TriggerSet) String() string {
+func (x *ClockSet) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TriggerSet) ProtoMessage() {}
+func (*ClockSet) ProtoMessage() {}
 
-func (x *TriggerSet) ProtoReflect() protoreflect.Message {
+func (x *ClockSet) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
 	mi := &file_events_events_proto_msgTypes[71]
 	if x != nil {
@@ -8375,9 +8399,56 @@ func (x *TriggerSet) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
+// Deprecated: Use ClockSet.ProtoReflect.Descriptor instead.
+func (*ClockSet) Descriptor() ([]byte, []int) {
+	return file_events_events_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *ClockSet) GetByUs() int64 {
+	if x != nil {
+		return x.ByUs
+	}
+	return 0
+}
+
+type TriggerSet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Trigger       *Trigger               `protobuf:"bytes,2,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerSet) Reset() {
+	file_events_events_proto_init()
+	*x = TriggerSet{}
+	mi := &file_events_events_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerSet) ProtoMessage() {}
+
+func (x *TriggerSet) ProtoReflect() protoreflect.Message {
+	file_events_events_proto_init()
+	mi := &file_events_events_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
 // Deprecated: Use TriggerSet.ProtoReflect.Descriptor instead.
 func (*TriggerSet) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{71}
+	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *TriggerSet) GetIntent() *IntentRef {
@@ -8406,7 +8477,7 @@ type TriggersCleared struct {
 func (x *TriggersCleared) Reset() {
 	file_events_events_proto_init()
 	*x = TriggersCleared{}
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8419,7 +8490,7 @@ func (*TriggersCleared) ProtoMessage() {}
 
 func (x *TriggersCleared) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[72]
+	mi := &file_events_events_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8432,7 +8503,7 @@ func (x *TriggersCleared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggersCleared.ProtoReflect.Descriptor instead.
 func (*TriggersCleared) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{72}
+	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *TriggersCleared) GetIntent() *IntentRef {
@@ -8468,7 +8539,7 @@ type TriggerPulled struct {
 func (x *TriggerPulled) Reset() {
 	file_events_events_proto_init()
 	*x = TriggerPulled{}
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8481,7 +8552,7 @@ func (*TriggerPulled) ProtoMessage() {}
 
 func (x *TriggerPulled) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[73]
+	mi := &file_events_events_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8494,7 +8565,7 @@ func (x *TriggerPulled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerPulled.ProtoReflect.Descriptor instead.
 func (*TriggerPulled) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{73}
+	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *TriggerPulled) GetId() uint32 {
@@ -8525,7 +8596,7 @@ type NodeMessage struct {
 func (x *NodeMessage) Reset() {
 	file_events_events_proto_init()
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8538,7 +8609,7 @@ func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[74]
+	mi := &file_events_events_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8551,7 +8622,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{74}
+	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *NodeMessage) GetBoot() string {
@@ -8605,7 +8676,7 @@ type NodeFact struct {
 func (x *NodeFact) Reset() {
 	file_events_events_proto_init()
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8618,7 +8689,7 @@ func (*NodeFact) ProtoMessage() {}
 
 func (x *NodeFact) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[75]
+	mi := &file_events_events_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8631,7 +8702,7 @@ func (x *NodeFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{75}
+	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *NodeFact) GetKind() isNodeFact_Kind {
@@ -8718,7 +8789,7 @@ type NodeUp struct {
 func (x *NodeUp) Reset() {
 	file_events_events_proto_init()
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8731,7 +8802,7 @@ func (*NodeUp) ProtoMessage() {}
 
 func (x *NodeUp) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[76]
+	mi := &file_events_events_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8744,7 +8815,7 @@ func (x *NodeUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{76}
+	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *NodeUp) GetInventory() *Inventory {
@@ -8787,7 +8858,7 @@ type RunRef struct {
 func (x *RunRef) Reset() {
 	file_events_events_proto_init()
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8800,7 +8871,7 @@ func (*RunRef) ProtoMessage() {}
 
 func (x *RunRef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[77]
+	mi := &file_events_events_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8813,7 +8884,7 @@ func (x *RunRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{77}
+	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RunRef) GetJob() uint32 {
@@ -8861,7 +8932,7 @@ type Inventory struct {
 func (x *Inventory) Reset() {
 	file_events_events_proto_init()
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8874,7 +8945,7 @@ func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[78]
+	mi := &file_events_events_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8887,7 +8958,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{78}
+	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Inventory) GetBoards() uint32 {
@@ -9010,7 +9081,7 @@ type Beat struct {
 func (x *Beat) Reset() {
 	file_events_events_proto_init()
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9023,7 +9094,7 @@ func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[79]
+	mi := &file_events_events_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9036,7 +9107,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{79}
+	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Beat) GetLoadHundredths() uint32 {
@@ -9090,7 +9161,7 @@ type Device struct {
 func (x *Device) Reset() {
 	file_events_events_proto_init()
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9103,7 +9174,7 @@ func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[80]
+	mi := &file_events_events_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9116,7 +9187,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{80}
+	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Device) GetName() string {
@@ -9185,7 +9256,7 @@ type StepStarted struct {
 func (x *StepStarted) Reset() {
 	file_events_events_proto_init()
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9198,7 +9269,7 @@ func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[81]
+	mi := &file_events_events_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9211,7 +9282,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{81}
+	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StepStarted) GetJob() uint32 {
@@ -9274,7 +9345,7 @@ type StepPart struct {
 func (x *StepPart) Reset() {
 	file_events_events_proto_init()
 	*x = StepPart{}
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9287,7 +9358,7 @@ func (*StepPart) ProtoMessage() {}
 
 func (x *StepPart) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[82]
+	mi := &file_events_events_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9300,7 +9371,7 @@ func (x *StepPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
 func (*StepPart) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{82}
+	return file_events_events_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StepPart) GetName() string {
@@ -9430,7 +9501,7 @@ type StepExited struct {
 func (x *StepExited) Reset() {
 	file_events_events_proto_init()
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9443,7 +9514,7 @@ func (*StepExited) ProtoMessage() {}
 
 func (x *StepExited) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[83]
+	mi := &file_events_events_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9456,7 +9527,7 @@ func (x *StepExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{83}
+	return file_events_events_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *StepExited) GetJob() uint32 {
@@ -9574,7 +9645,7 @@ type Usage struct {
 func (x *Usage) Reset() {
 	file_events_events_proto_init()
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[84]
+	mi := &file_events_events_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9587,7 +9658,7 @@ func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[84]
+	mi := &file_events_events_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9600,7 +9671,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{84}
+	return file_events_events_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Usage) GetUserUs() uint64 {
@@ -9722,7 +9793,7 @@ type TaskPeaks struct {
 func (x *TaskPeaks) Reset() {
 	file_events_events_proto_init()
 	*x = TaskPeaks{}
-	mi := &file_events_events_proto_msgTypes[85]
+	mi := &file_events_events_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9735,7 +9806,7 @@ func (*TaskPeaks) ProtoMessage() {}
 
 func (x *TaskPeaks) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[85]
+	mi := &file_events_events_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9748,7 +9819,7 @@ func (x *TaskPeaks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeaks.ProtoReflect.Descriptor instead.
 func (*TaskPeaks) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{85}
+	return file_events_events_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TaskPeaks) GetRssTask() uint32 {
@@ -9840,7 +9911,7 @@ type DeviceAiling struct {
 func (x *DeviceAiling) Reset() {
 	file_events_events_proto_init()
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[86]
+	mi := &file_events_events_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9853,7 +9924,7 @@ func (*DeviceAiling) ProtoMessage() {}
 
 func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[86]
+	mi := &file_events_events_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9866,7 +9937,7 @@ func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{86}
+	return file_events_events_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DeviceAiling) GetDevice() string {
@@ -9902,7 +9973,7 @@ type ShareMessage struct {
 func (x *ShareMessage) Reset() {
 	file_events_events_proto_init()
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[87]
+	mi := &file_events_events_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9915,7 +9986,7 @@ func (*ShareMessage) ProtoMessage() {}
 
 func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[87]
+	mi := &file_events_events_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9928,7 +9999,7 @@ func (x *ShareMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{87}
+	return file_events_events_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ShareMessage) GetAsOf() uint64 {
@@ -9964,7 +10035,7 @@ type ShareFactor struct {
 func (x *ShareFactor) Reset() {
 	file_events_events_proto_init()
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[88]
+	mi := &file_events_events_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9977,7 +10048,7 @@ func (*ShareFactor) ProtoMessage() {}
 
 func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[88]
+	mi := &file_events_events_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9990,7 +10061,7 @@ func (x *ShareFactor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{88}
+	return file_events_events_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ShareFactor) GetAccount() string {
@@ -10026,7 +10097,7 @@ type UsageSample struct {
 func (x *UsageSample) Reset() {
 	file_events_events_proto_init()
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[89]
+	mi := &file_events_events_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10039,7 +10110,7 @@ func (*UsageSample) ProtoMessage() {}
 
 func (x *UsageSample) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[89]
+	mi := &file_events_events_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10052,7 +10123,7 @@ func (x *UsageSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{89}
+	return file_events_events_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *UsageSample) GetNode() string {
@@ -10090,7 +10161,7 @@ type StepUsage struct {
 func (x *StepUsage) Reset() {
 	file_events_events_proto_init()
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[90]
+	mi := &file_events_events_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10103,7 +10174,7 @@ func (*StepUsage) ProtoMessage() {}
 
 func (x *StepUsage) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[90]
+	mi := &file_events_events_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10116,7 +10187,7 @@ func (x *StepUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{90}
+	return file_events_events_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *StepUsage) GetJob() uint32 {
@@ -10217,7 +10288,7 @@ type Config struct {
 func (x *Config) Reset() {
 	file_events_events_proto_init()
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[91]
+	mi := &file_events_events_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10230,7 +10301,7 @@ func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[91]
+	mi := &file_events_events_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10243,7 +10314,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{91}
+	return file_events_events_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Config) GetCluster() string {
@@ -10635,7 +10706,7 @@ type LicenseDef struct {
 func (x *LicenseDef) Reset() {
 	file_events_events_proto_init()
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[92]
+	mi := &file_events_events_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10648,7 +10719,7 @@ func (*LicenseDef) ProtoMessage() {}
 
 func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[92]
+	mi := &file_events_events_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10661,7 +10732,7 @@ func (x *LicenseDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{92}
+	return file_events_events_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *LicenseDef) GetName() string {
@@ -10689,7 +10760,7 @@ type Setting struct {
 func (x *Setting) Reset() {
 	file_events_events_proto_init()
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[93]
+	mi := &file_events_events_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10702,7 +10773,7 @@ func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[93]
+	mi := &file_events_events_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10715,7 +10786,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{93}
+	return file_events_events_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Setting) GetKey() string {
@@ -10750,7 +10821,7 @@ type CgroupConf struct {
 func (x *CgroupConf) Reset() {
 	file_events_events_proto_init()
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[94]
+	mi := &file_events_events_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10763,7 +10834,7 @@ func (*CgroupConf) ProtoMessage() {}
 
 func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[94]
+	mi := &file_events_events_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10776,7 +10847,7 @@ func (x *CgroupConf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{94}
+	return file_events_events_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *CgroupConf) GetCores() bool {
@@ -10872,7 +10943,7 @@ type NodeDef struct {
 func (x *NodeDef) Reset() {
 	file_events_events_proto_init()
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[95]
+	mi := &file_events_events_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10885,7 +10956,7 @@ func (*NodeDef) ProtoMessage() {}
 
 func (x *NodeDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[95]
+	mi := &file_events_events_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10898,7 +10969,7 @@ func (x *NodeDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{95}
+	return file_events_events_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *NodeDef) GetNames() string {
@@ -11063,7 +11134,7 @@ type GresDef struct {
 func (x *GresDef) Reset() {
 	file_events_events_proto_init()
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[96]
+	mi := &file_events_events_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11076,7 +11147,7 @@ func (*GresDef) ProtoMessage() {}
 
 func (x *GresDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[96]
+	mi := &file_events_events_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11089,7 +11160,7 @@ func (x *GresDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{96}
+	return file_events_events_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *GresDef) GetName() string {
@@ -11180,7 +11251,7 @@ type PartitionDef struct {
 func (x *PartitionDef) Reset() {
 	file_events_events_proto_init()
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[97]
+	mi := &file_events_events_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11193,7 +11264,7 @@ func (*PartitionDef) ProtoMessage() {}
 
 func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[97]
+	mi := &file_events_events_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11206,7 +11277,7 @@ func (x *PartitionDef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
-	return file_events_events_proto_rawDescGZIP(), []int{97}
+	return file_events_events_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PartitionDef) GetName() string {
@@ -11996,12 +12067,14 @@ const file_events_events_proto_rawDesc = "" +
 	"\adecider\x18\t \x01(\rR\adecider\x122\n" +
 	"\bobserved\x18\n" +
 	" \x01(\v2\x16.stint.events.ObservedR\bobserved\x12(\n" +
-	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"|\n" +
+	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"\x9e\x01\n" +
 	"\bObserved\x12!\n" +
 	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
 	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\x12&\n" +
 	"\x04zone\x18\n" +
-	" \x01(\v2\x12.stint.events.ZoneR\x04zone\"\xb5\f\n" +
+	" \x01(\v2\x12.stint.events.ZoneR\x04zone\x12 \n" +
+	"\fclock_set_us\x18\v \x01(\x03R\n" +
+	"clockSetUs\"\xec\f\n" +
 	"\x04Fact\x124\n" +
 	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
 	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
@@ -12031,7 +12104,8 @@ const file_events_events_proto_rawDesc = "" +
 	"\fstep_limited\x18\x16 \x01(\v2\x19.stint.events.StepLimitedH\x00R\vstepLimited\x12;\n" +
 	"\vcrontab_set\x18( \x01(\v2\x18.stint.events.CrontabSetH\x00R\n" +
 	"crontabSet\x122\n" +
-	"\bzone_set\x18) \x01(\v2\x15.stint.events.ZoneSetH\x00R\azoneSet\x12;\n" +
+	"\bzone_set\x18) \x01(\v2\x15.stint.events.ZoneSetH\x00R\azoneSet\x125\n" +
+	"\tclock_set\x18- \x01(\v2\x16.stint.events.ClockSetH\x00R\bclockSet\x12;\n" +
 	"\vtrigger_set\x18* \x01(\v2\x18.stint.events.TriggerSetH\x00R\n" +
 	"triggerSet\x12J\n" +
 	"\x10triggers_cleared\x18+ \x01(\v2\x1d.stint.events.TriggersClearedH\x00R\x0ftriggersCleared\x12D\n" +
@@ -12220,7 +12294,9 @@ const file_events_events_proto_rawDesc = "" +
 	"\aremoved\x18\x06 \x01(\bR\aremoved\x12\x15\n" +
 	"\x06by_uid\x18\a \x01(\rR\x05byUid\"1\n" +
 	"\aZoneSet\x12&\n" +
-	"\x04zone\x18\x01 \x01(\v2\x12.stint.events.ZoneR\x04zone\"n\n" +
+	"\x04zone\x18\x01 \x01(\v2\x12.stint.events.ZoneR\x04zone\"\x1f\n" +
+	"\bClockSet\x12\x13\n" +
+	"\x05by_us\x18\x01 \x01(\x03R\x04byUs\"n\n" +
 	"\n" +
 	"TriggerSet\x12/\n" +
 	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12/\n" +
@@ -12879,7 +12955,7 @@ func file_events_events_proto_rawDescGZIP() []byte {
 }
 
 var file_events_events_proto_enumTypes [21]protoimpl.EnumInfo
-var file_events_events_proto_msgTypes [98]protoimpl.MessageInfo
+var file_events_events_proto_msgTypes [99]protoimpl.MessageInfo
 var file_events_events_proto_goTypes = []any{
 	(Verb)(0),                // 0: stint.events.Verb
 	(TriggerOf)(0),           // 1: stint.events.TriggerOf
@@ -12973,33 +13049,34 @@ var file_events_events_proto_goTypes = []any{
 	(*ConfigSet)(nil),        // 89: stint.events.ConfigSet
 	(*CrontabSet)(nil),       // 90: stint.events.CrontabSet
 	(*ZoneSet)(nil),          // 91: stint.events.ZoneSet
-	(*TriggerSet)(nil),       // 92: stint.events.TriggerSet
-	(*TriggersCleared)(nil),  // 93: stint.events.TriggersCleared
-	(*TriggerPulled)(nil),    // 94: stint.events.TriggerPulled
-	(*NodeMessage)(nil),      // 95: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 96: stint.events.NodeFact
-	(*NodeUp)(nil),           // 97: stint.events.NodeUp
-	(*RunRef)(nil),           // 98: stint.events.RunRef
-	(*Inventory)(nil),        // 99: stint.events.Inventory
-	(*Beat)(nil),             // 100: stint.events.Beat
-	(*Device)(nil),           // 101: stint.events.Device
-	(*StepStarted)(nil),      // 102: stint.events.StepStarted
-	(*StepPart)(nil),         // 103: stint.events.StepPart
-	(*StepExited)(nil),       // 104: stint.events.StepExited
-	(*Usage)(nil),            // 105: stint.events.Usage
-	(*TaskPeaks)(nil),        // 106: stint.events.TaskPeaks
-	(*DeviceAiling)(nil),     // 107: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 108: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 109: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 110: stint.events.UsageSample
-	(*StepUsage)(nil),        // 111: stint.events.StepUsage
-	(*Config)(nil),           // 112: stint.events.Config
-	(*LicenseDef)(nil),       // 113: stint.events.LicenseDef
-	(*Setting)(nil),          // 114: stint.events.Setting
-	(*CgroupConf)(nil),       // 115: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 116: stint.events.NodeDef
-	(*GresDef)(nil),          // 117: stint.events.GresDef
-	(*PartitionDef)(nil),     // 118: stint.events.PartitionDef
+	(*ClockSet)(nil),         // 92: stint.events.ClockSet
+	(*TriggerSet)(nil),       // 93: stint.events.TriggerSet
+	(*TriggersCleared)(nil),  // 94: stint.events.TriggersCleared
+	(*TriggerPulled)(nil),    // 95: stint.events.TriggerPulled
+	(*NodeMessage)(nil),      // 96: stint.events.NodeMessage
+	(*NodeFact)(nil),         // 97: stint.events.NodeFact
+	(*NodeUp)(nil),           // 98: stint.events.NodeUp
+	(*RunRef)(nil),           // 99: stint.events.RunRef
+	(*Inventory)(nil),        // 100: stint.events.Inventory
+	(*Beat)(nil),             // 101: stint.events.Beat
+	(*Device)(nil),           // 102: stint.events.Device
+	(*StepStarted)(nil),      // 103: stint.events.StepStarted
+	(*StepPart)(nil),         // 104: stint.events.StepPart
+	(*StepExited)(nil),       // 105: stint.events.StepExited
+	(*Usage)(nil),            // 106: stint.events.Usage
+	(*TaskPeaks)(nil),        // 107: stint.events.TaskPeaks
+	(*DeviceAiling)(nil),     // 108: stint.events.DeviceAiling
+	(*ShareMessage)(nil),     // 109: stint.events.ShareMessage
+	(*ShareFactor)(nil),      // 110: stint.events.ShareFactor
+	(*UsageSample)(nil),      // 111: stint.events.UsageSample
+	(*StepUsage)(nil),        // 112: stint.events.StepUsage
+	(*Config)(nil),           // 113: stint.events.Config
+	(*LicenseDef)(nil),       // 114: stint.events.LicenseDef
+	(*Setting)(nil),          // 115: stint.events.Setting
+	(*CgroupConf)(nil),       // 116: stint.events.CgroupConf
+	(*NodeDef)(nil),          // 117: stint.events.NodeDef
+	(*GresDef)(nil),          // 118: stint.events.GresDef
+	(*PartitionDef)(nil),     // 119: stint.events.PartitionDef
 }
 var file_events_events_proto_depIdxs = []int32{
 	22,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
@@ -13024,9 +13101,9 @@ var file_events_events_proto_depIdxs = []int32{
 	52,  // 19: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
 	10,  // 20: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
 	4,   // 21: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	117, // 22: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
+	118, // 22: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
 	3,   // 23: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	118, // 24: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
+	119, // 24: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
 	45,  // 25: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
 	5,   // 26: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
 	6,   // 27: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
@@ -13082,74 +13159,75 @@ var file_events_events_proto_depIdxs = []int32{
 	88,  // 77: stint.events.Fact.step_limited:type_name -> stint.events.StepLimited
 	90,  // 78: stint.events.Fact.crontab_set:type_name -> stint.events.CrontabSet
 	91,  // 79: stint.events.Fact.zone_set:type_name -> stint.events.ZoneSet
-	92,  // 80: stint.events.Fact.trigger_set:type_name -> stint.events.TriggerSet
-	93,  // 81: stint.events.Fact.triggers_cleared:type_name -> stint.events.TriggersCleared
-	94,  // 82: stint.events.Fact.trigger_pulled:type_name -> stint.events.TriggerPulled
-	62,  // 83: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	51,  // 84: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	64,  // 85: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	13,  // 86: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	62,  // 87: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	14,  // 88: stint.events.Judged.code:type_name -> stint.events.Code
-	66,  // 89: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	14,  // 90: stint.events.Verdict.code:type_name -> stint.events.Code
-	68,  // 91: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	69,  // 92: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	67,  // 93: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	70,  // 94: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
-	15,  // 95: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	16,  // 96: stint.events.Ended.state:type_name -> stint.events.JobState
-	17,  // 97: stint.events.Ended.reason:type_name -> stint.events.Reason
-	13,  // 98: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	17,  // 99: stint.events.Held.reason:type_name -> stint.events.Reason
-	41,  // 100: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	13,  // 101: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	17,  // 102: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	4,   // 103: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	42,  // 104: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	62,  // 105: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	112, // 106: stint.events.Configured.config:type_name -> stint.events.Config
-	62,  // 107: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	44,  // 108: stint.events.Administered.policy:type_name -> stint.events.Policy
-	3,   // 109: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	118, // 110: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	114, // 111: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	62,  // 112: stint.events.CrontabSet.intent:type_name -> stint.events.IntentRef
-	37,  // 113: stint.events.ZoneSet.zone:type_name -> stint.events.Zone
-	62,  // 114: stint.events.TriggerSet.intent:type_name -> stint.events.IntentRef
-	39,  // 115: stint.events.TriggerSet.trigger:type_name -> stint.events.Trigger
-	62,  // 116: stint.events.TriggersCleared.intent:type_name -> stint.events.IntentRef
-	96,  // 117: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	97,  // 118: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	102, // 119: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	104, // 120: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	107, // 121: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	99,  // 122: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	98,  // 123: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	101, // 124: stint.events.Inventory.devices:type_name -> stint.events.Device
-	103, // 125: stint.events.StepStarted.part:type_name -> stint.events.StepPart
-	69,  // 126: stint.events.StepPart.gres:type_name -> stint.events.GresShare
-	52,  // 127: stint.events.StepPart.asked:type_name -> stint.events.Gres
-	18,  // 128: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	105, // 129: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	103, // 130: stint.events.StepExited.part:type_name -> stint.events.StepPart
-	106, // 131: stint.events.Usage.tasks:type_name -> stint.events.TaskPeaks
-	109, // 132: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	111, // 133: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	105, // 134: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	114, // 135: stint.events.Config.settings:type_name -> stint.events.Setting
-	116, // 136: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	118, // 137: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	115, // 138: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	19,  // 139: stint.events.Config.private_data:type_name -> stint.events.Private
-	113, // 140: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	117, // 141: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	20,  // 142: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	143, // [143:143] is the sub-list for method output_type
-	143, // [143:143] is the sub-list for method input_type
-	143, // [143:143] is the sub-list for extension type_name
-	143, // [143:143] is the sub-list for extension extendee
-	0,   // [0:143] is the sub-list for field type_name
+	92,  // 80: stint.events.Fact.clock_set:type_name -> stint.events.ClockSet
+	93,  // 81: stint.events.Fact.trigger_set:type_name -> stint.events.TriggerSet
+	94,  // 82: stint.events.Fact.triggers_cleared:type_name -> stint.events.TriggersCleared
+	95,  // 83: stint.events.Fact.trigger_pulled:type_name -> stint.events.TriggerPulled
+	62,  // 84: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
+	51,  // 85: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
+	64,  // 86: stint.events.Admitted.owner:type_name -> stint.events.Owner
+	13,  // 87: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
+	62,  // 88: stint.events.Judged.intent:type_name -> stint.events.IntentRef
+	14,  // 89: stint.events.Judged.code:type_name -> stint.events.Code
+	66,  // 90: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
+	14,  // 91: stint.events.Verdict.code:type_name -> stint.events.Code
+	68,  // 92: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
+	69,  // 93: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
+	67,  // 94: stint.events.Placed.allocation:type_name -> stint.events.Allocation
+	70,  // 95: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
+	15,  // 96: stint.events.Stopping.cause:type_name -> stint.events.StopCause
+	16,  // 97: stint.events.Ended.state:type_name -> stint.events.JobState
+	17,  // 98: stint.events.Ended.reason:type_name -> stint.events.Reason
+	13,  // 99: stint.events.Held.kind:type_name -> stint.events.HoldKind
+	17,  // 100: stint.events.Held.reason:type_name -> stint.events.Reason
+	41,  // 101: stint.events.Updated.change:type_name -> stint.events.UpdateJob
+	13,  // 102: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
+	17,  // 103: stint.events.Requeued.reason:type_name -> stint.events.Reason
+	4,   // 104: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
+	42,  // 105: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
+	62,  // 106: stint.events.Configured.intent:type_name -> stint.events.IntentRef
+	113, // 107: stint.events.Configured.config:type_name -> stint.events.Config
+	62,  // 108: stint.events.Administered.intent:type_name -> stint.events.IntentRef
+	44,  // 109: stint.events.Administered.policy:type_name -> stint.events.Policy
+	3,   // 110: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
+	119, // 111: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
+	115, // 112: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
+	62,  // 113: stint.events.CrontabSet.intent:type_name -> stint.events.IntentRef
+	37,  // 114: stint.events.ZoneSet.zone:type_name -> stint.events.Zone
+	62,  // 115: stint.events.TriggerSet.intent:type_name -> stint.events.IntentRef
+	39,  // 116: stint.events.TriggerSet.trigger:type_name -> stint.events.Trigger
+	62,  // 117: stint.events.TriggersCleared.intent:type_name -> stint.events.IntentRef
+	97,  // 118: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
+	98,  // 119: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
+	103, // 120: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
+	105, // 121: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
+	108, // 122: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
+	100, // 123: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
+	99,  // 124: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
+	102, // 125: stint.events.Inventory.devices:type_name -> stint.events.Device
+	104, // 126: stint.events.StepStarted.part:type_name -> stint.events.StepPart
+	69,  // 127: stint.events.StepPart.gres:type_name -> stint.events.GresShare
+	52,  // 128: stint.events.StepPart.asked:type_name -> stint.events.Gres
+	18,  // 129: stint.events.StepExited.cause:type_name -> stint.events.EndCause
+	106, // 130: stint.events.StepExited.usage:type_name -> stint.events.Usage
+	104, // 131: stint.events.StepExited.part:type_name -> stint.events.StepPart
+	107, // 132: stint.events.Usage.tasks:type_name -> stint.events.TaskPeaks
+	110, // 133: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
+	112, // 134: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
+	106, // 135: stint.events.StepUsage.usage:type_name -> stint.events.Usage
+	115, // 136: stint.events.Config.settings:type_name -> stint.events.Setting
+	117, // 137: stint.events.Config.nodes:type_name -> stint.events.NodeDef
+	119, // 138: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
+	116, // 139: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
+	19,  // 140: stint.events.Config.private_data:type_name -> stint.events.Private
+	114, // 141: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
+	118, // 142: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
+	20,  // 143: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
+	144, // [144:144] is the sub-list for method output_type
+	144, // [144:144] is the sub-list for method input_type
+	144, // [144:144] is the sub-list for extension type_name
+	144, // [144:144] is the sub-list for extension extendee
+	0,   // [0:144] is the sub-list for field type_name
 }
 
 var file_events_events_proto_once sync.Once
@@ -13194,11 +13272,12 @@ func file_events_events_proto_build() {
 		(*Fact_StepLimited)(nil),
 		(*Fact_CrontabSet)(nil),
 		(*Fact_ZoneSet)(nil),
+		(*Fact_ClockSet)(nil),
 		(*Fact_TriggerSet)(nil),
 		(*Fact_TriggersCleared)(nil),
 		(*Fact_TriggerPulled)(nil),
 	}
-	file_events_events_proto_msgTypes[75].OneofWrappers = []any{
+	file_events_events_proto_msgTypes[76].OneofWrappers = []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
@@ -13210,7 +13289,7 @@ func file_events_events_proto_build() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
 			NumEnums:      21,
-			NumMessages:   98,
+			NumMessages:   99,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

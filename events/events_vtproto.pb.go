@@ -1464,6 +1464,7 @@ func (m *Observed) CloneVT() *Observed {
 	}
 	r := new(Observed)
 	r.Zone = m.Zone.CloneVT()
+	r.ClockSetUs = m.ClockSetUs
 	if rhs := m.SilentNodes; rhs != nil {
 		tmpContainer := make([]string, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1717,6 +1718,15 @@ func (m *Fact_ZoneSet) CloneVT() isFact_Kind {
 	}
 	r := new(Fact_ZoneSet)
 	r.ZoneSet = m.ZoneSet.CloneVT()
+	return r
+}
+
+func (m *Fact_ClockSet) CloneVT() isFact_Kind {
+	if m == nil {
+		return (*Fact_ClockSet)(nil)
+	}
+	r := new(Fact_ClockSet)
+	r.ClockSet = m.ClockSet.CloneVT()
 	return r
 }
 
@@ -2425,6 +2435,23 @@ func (m *ZoneSet) CloneVT() *ZoneSet {
 }
 
 func (m *ZoneSet) CloneMessageVT() proto.Message {
+	return m.CloneVT()
+}
+
+func (m *ClockSet) CloneVT() *ClockSet {
+	if m == nil {
+		return (*ClockSet)(nil)
+	}
+	r := new(ClockSet)
+	r.ByUs = m.ByUs
+	if len(m.unknownFields) > 0 {
+		r.unknownFields = make([]byte, len(m.unknownFields))
+		copy(r.unknownFields, m.unknownFields)
+	}
+	return r
+}
+
+func (m *ClockSet) CloneMessageVT() proto.Message {
 	return m.CloneVT()
 }
 
@@ -5482,6 +5509,9 @@ func (this *Observed) EqualVT(that *Observed) bool {
 	if !this.Zone.EqualVT(that.Zone) {
 		return false
 	}
+	if this.ClockSetUs != that.ClockSetUs {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -6185,6 +6215,31 @@ func (this *Fact_TriggerPulled) EqualVT(thatIface isFact_Kind) bool {
 		}
 		if q == nil {
 			q = &TriggerPulled{}
+		}
+		if !p.EqualVT(q) {
+			return false
+		}
+	}
+	return true
+}
+
+func (this *Fact_ClockSet) EqualVT(thatIface isFact_Kind) bool {
+	that, ok := thatIface.(*Fact_ClockSet)
+	if !ok {
+		return false
+	}
+	if this == that {
+		return true
+	}
+	if this == nil && that != nil || this != nil && that == nil {
+		return false
+	}
+	if p, q := this.ClockSet, that.ClockSet; p != q {
+		if p == nil {
+			p = &ClockSet{}
+		}
+		if q == nil {
+			q = &ClockSet{}
 		}
 		if !p.EqualVT(q) {
 			return false
@@ -7203,6 +7258,25 @@ func (this *ZoneSet) EqualVT(that *ZoneSet) bool {
 
 func (this *ZoneSet) EqualMessageVT(thatMsg proto.Message) bool {
 	that, ok := thatMsg.(*ZoneSet)
+	if !ok {
+		return false
+	}
+	return this.EqualVT(that)
+}
+func (this *ClockSet) EqualVT(that *ClockSet) bool {
+	if this == that {
+		return true
+	} else if this == nil || that == nil {
+		return false
+	}
+	if this.ByUs != that.ByUs {
+		return false
+	}
+	return string(this.unknownFields) == string(that.unknownFields)
+}
+
+func (this *ClockSet) EqualMessageVT(thatMsg proto.Message) bool {
+	that, ok := thatMsg.(*ClockSet)
 	if !ok {
 		return false
 	}
@@ -12947,6 +13021,11 @@ func (m *Observed) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ClockSetUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ClockSetUs))
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.Zone != nil {
 		size, err := m.Zone.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -13554,6 +13633,27 @@ func (m *Fact_TriggerPulled) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x2
 		i--
 		dAtA[i] = 0xe2
+	}
+	return len(dAtA) - i, nil
+}
+func (m *Fact_ClockSet) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *Fact_ClockSet) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	i := len(dAtA)
+	if m.ClockSet != nil {
+		size, err := m.ClockSet.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xea
 	}
 	return len(dAtA) - i, nil
 }
@@ -15561,6 +15661,44 @@ func (m *ZoneSet) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
+func (m *ClockSet) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *ClockSet) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *ClockSet) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.ByUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ByUs))
+		i--
+		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
 }
@@ -20249,6 +20387,9 @@ func (m *Observed) SizeVT() (n int) {
 		l = m.Zone.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.ClockSetUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ClockSetUs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -20586,6 +20727,18 @@ func (m *Fact_TriggerPulled) SizeVT() (n int) {
 	_ = l
 	if m.TriggerPulled != nil {
 		l = m.TriggerPulled.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	return n
+}
+func (m *Fact_ClockSet) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.ClockSet != nil {
+		l = m.ClockSet.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	return n
@@ -21383,6 +21536,19 @@ func (m *ZoneSet) SizeVT() (n int) {
 	if m.Zone != nil {
 		l = m.Zone.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
+func (m *ClockSet) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.ByUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ByUs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -33899,6 +34065,25 @@ func (m *Observed) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ClockSetUs", wireType)
+			}
+			m.ClockSetUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ClockSetUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -35055,6 +35240,47 @@ func (m *Fact) UnmarshalVT(dAtA []byte) error {
 					return err
 				}
 				m.Kind = &Fact_TriggerPulled{TriggerPulled: v}
+			}
+			iNdEx = postIndex
+		case 45:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ClockSet", wireType)
+			}
+			var msglen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				msglen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if msglen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + msglen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			if oneof, ok := m.Kind.(*Fact_ClockSet); ok {
+				if err := oneof.ClockSet.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+			} else {
+				v := &ClockSet{}
+				if err := v.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+					return err
+				}
+				m.Kind = &Fact_ClockSet{ClockSet: v}
 			}
 			iNdEx = postIndex
 		default:
@@ -40239,6 +40465,76 @@ func (m *ZoneSet) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		default:
+			iNdEx = preIndex
+			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
+			if err != nil {
+				return err
+			}
+			if (skippy < 0) || (iNdEx+skippy) < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if (iNdEx + skippy) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.unknownFields = append(m.unknownFields, dAtA[iNdEx:iNdEx+skippy]...)
+			iNdEx += skippy
+		}
+	}
+
+	if iNdEx > l {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+func (m *ClockSet) UnmarshalVT(dAtA []byte) error {
+	l := len(dAtA)
+	iNdEx := 0
+	for iNdEx < l {
+		preIndex := iNdEx
+		var wire uint64
+		for shift := uint(0); ; shift += 7 {
+			if shift >= 64 {
+				return protohelpers.ErrIntOverflow
+			}
+			if iNdEx >= l {
+				return io.ErrUnexpectedEOF
+			}
+			b := dAtA[iNdEx]
+			iNdEx++
+			wire |= uint64(b&0x7F) << shift
+			if b < 0x80 {
+				break
+			}
+		}
+		fieldNum := int32(wire >> 3)
+		wireType := int(wire & 0x7)
+		if wireType == 4 {
+			return fmt.Errorf("proto: ClockSet: wiretype end group for non-group")
+		}
+		if fieldNum <= 0 {
+			return fmt.Errorf("proto: ClockSet: illegal tag %d (wire type %d)", fieldNum, wire)
+		}
+		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ByUs", wireType)
+			}
+			m.ByUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ByUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -16,7 +16,7 @@ func (e *executor) warn(job *projections.Job, st *step, now time.Time) []func(co
 	if w.GetSignal() == 0 || w.GetBatch() || st.warned || c == nil || job.GetState() != events.JobState_RUNNING {
 		return nil
 	}
-	left := e.leftMs(job, e.config, now.Sub(time.UnixMicro(job.GetStartUs())))
+	left := e.leftMs(job, e.config, now.Sub(time.UnixMicro(job.GetStartUs()+job.GetLeaptUs())))
 	if left == 0 {
 		return nil // no limit
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Somebody sets the clock back an hour while jobs run. Jobs begin and end all the same, time limits hold as
+// Somebody sets the clock back an hour while jobs run, and then forward two. Jobs begin and end all the same, time limits hold as
 // before, no node is lost, and accounting has the time that passed. It is run in a virtual machine (package vm), whose clock is its own.
 func TestClock(t *testing.T) {
 	if os.Getenv("STINT_TEST_CLOCK") == "" {
@@ -70,6 +70,9 @@ func TestClock(t *testing.T) {
 		t.Errorf("with the clock set back the node is %q", got)
 	}
 
+	set(2 * time.Hour)
+	c.await(c.submit("wait.sh", "never3"), "RUNNING") // no more is waited for a time that the clock has passed
+	ended(c.submit("--begin=now+2", "wait.sh", "back"), "FAILED")
 	touch("forward")
 	ended(both, "FAILED")
 	// The executor that comes after this one learns of the limit as it is.

@@ -64,6 +64,10 @@ func follow(r *rows.JobRow, j *projections.Job, seq uint64) {
 	if r.Run != 0 {
 		r.StartUs, r.Backfilled = max(j.StartUs, j.ResizedUs), j.Backfilled
 		r.SuspendedUs, r.SuspendedSinceUs = j.SuspendedTotalUs, j.SuspendedUs
+		r.LeaptUs = 0
+		if j.EndUs == 0 && j.ResizedUs == 0 {
+			r.LeaptUs = j.LeaptUs
+		}
 	}
 	if j.State.Final() {
 		r.EndUs = j.EndUs

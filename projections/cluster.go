@@ -99,6 +99,7 @@ func (c *Cluster) Apply(e events.Event) Verdict {
 	}
 	c.seq = e.Seq
 	c.messages++
+	c.passed += min(max(0, e.At-c.at), passMost)
 	c.at = max(c.at, e.At)
 	c.now = c.at
 	switch {

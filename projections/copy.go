@@ -50,6 +50,7 @@ func (j *Job) copyTo(to *Job) {
 		HetOffset:        j.HetOffset,
 		SuspendedUs:      j.SuspendedUs,
 		SuspendedTotalUs: j.SuspendedTotalUs,
+		LeaptUs:          j.LeaptUs,
 		CancelledBy:      j.CancelledBy,
 		WasCancelled:     j.WasCancelled,
 		AccrueUs:         j.AccrueUs,
@@ -155,6 +156,7 @@ func (j *TermState) copy() *TermState {
 		Cycle:        j.Cycle,
 		Build:        j.Build,
 		NowUs:        j.NowUs,
+		ClockSetUs:   j.ClockSetUs,
 		LastSchedSeq: j.LastSchedSeq,
 		BegunUs:      j.BegunUs,
 	}

@@ -11,6 +11,7 @@ import (
 const (
 	keepNonces   = 65536
 	keepNoncesUs = 10 * 60 * 1000000
+	passMost     = 60 * 1000000 // of the time between two messages; nobody can tell a quiet hour from a clock that was set
 	keepVerdicts = 16384
 	maxIDs       = 128        // of one intent
 	lastID       = 0xfffffff0 // job ids end here
@@ -53,7 +54,7 @@ func (c *Cluster) intents(e *events.Event) {
 			item.FirstId = c.nextID
 			c.nextID += intent.GetIds()
 		}
-		c.tell(telling{nonce: nonce(intent.GetNonce()), at: c.at, seq: c.seq, index: uint32(i), first: item.FirstId})
+		c.tell(telling{nonce: nonce(intent.GetNonce()), at: c.passed, seq: c.seq, index: uint32(i), first: item.FirstId})
 		c.inbox = append(c.inbox, item)
 		c.waiting[intentKey{c.seq, uint32(i)}] = item
 		c.verdict.Changed = true
@@ -87,7 +88,7 @@ type nonce [nonceLength]byte
 
 type telling struct {
 	nonce nonce
-	at    int64
+	at    int64 // of what had passed
 	seq   uint64
 	index uint32
 	first uint32 // the first id that it took
@@ -100,7 +101,7 @@ func (c *Cluster) tell(t telling) {
 
 func (c *Cluster) forgetNonces() {
 	n := 0
-	for n < len(c.tellings) && (len(c.tellings)-n > keepNonces || c.tellings[n].at+keepNoncesUs <= c.at) {
+	for n < len(c.tellings) && (len(c.tellings)-n > keepNonces || c.tellings[n].at+keepNoncesUs <= c.passed) {
 		delete(c.told, c.tellings[n].nonce)
 		n++
 	}

@@ -15,6 +15,9 @@ func (j *Job) Live() bool {
 	return j.GetState() == events.JobState_RUNNING || j.GetState() == events.JobState_SUSPENDED
 }
 
+// IdleUs is how much of the time since the run began is none that it had, as far as that is over: it was suspended, or clocks were set forward.
+func (j *Job) IdleUs() int64 { return j.GetSuspendedTotalUs() + j.GetLeaptUs() }
+
 // Waits says that the job is in the queue.
 func (j *Job) Waits() bool { return j.GetState() == events.JobState_PENDING }
 

@@ -286,7 +286,7 @@ func (c *Cluster) endAll(n *Node, cause events.EndCause, text string) {
 			continue
 		}
 		end := j.Nodes[i].copy()
-		end.ExitedUs, end.Cause, end.Text = c.plausible(c.now, j.StartUs), cause, text
+		end.ExitedUs, end.Cause, end.Text = c.plausible(c.now-j.LeaptUs, j.StartUs), cause, text
 		c.endOn(j, i, end, nil)
 	}
 }

@@ -67,6 +67,7 @@ type Counts struct {
 type state struct {
 	seq, messages, configSeq uint64
 	at                       int64
+	passed                   int64 // how much time passed between messages, as nonces are kept: a clock that is set forward adds a minute at most
 	nextID                   uint32
 	leaving                  int // finished jobs that are still hot
 	term                     *TermState

@@ -43,6 +43,7 @@ func (c *Cluster) start(p *events.Placed) string {
 	j.Reason, j.ReasonText, j.Stop, j.Signals, j.Usage, j.Steps = events.Reason_NONE, "", nil, nil, nil, nil
 	j.NextStep = 0
 	j.ExitCode, j.ExitSignal, j.EndCause, j.SuspendedUs, j.SuspendedTotalUs = 0, 0, 0, 0, 0
+	j.LeaptUs = 0
 	j.WasCancelled, j.CancelledBy, j.ResizedUs, j.Stopped = false, 0, 0, false
 	nodes := make([]RunNode, p.GetAllocation().NodeCount())
 	j.Nodes = make([]*RunNode, len(nodes))
@@ -262,7 +263,7 @@ func (c *Cluster) end(j *Job, f *events.Ended) {
 		c.disable(j)
 	}
 	if j.EndUs == 0 || j.Completing {
-		j.EndUs = max(c.now, j.StartUs)
+		j.EndUs = max(c.now-j.LeaptUs, j.StartUs)
 	}
 	if f.GetState() == events.JobState_CANCELLED {
 		j.WasCancelled, j.CancelledBy = true, f.GetByUid()
@@ -311,7 +312,7 @@ func (c *Cluster) requeued(f *events.Requeued) string {
 	next.StartUs, next.EndUs, next.FinishedUs, next.EligibleUs = 0, 0, 0, 0
 	next.ExitCode, next.ExitSignal, next.EndCause = f.GetExitCode(), 0, 0
 	next.SuspendedUs, next.SuspendedTotalUs, next.WasCancelled, next.CancelledBy = 0, 0, false, 0
-	next.ResizedUs, next.Stopped = 0, false
+	next.ResizedUs, next.Stopped, next.LeaptUs = 0, false, 0
 	next.Partition = firstOf(next.Spec.GetPartition())
 	next.LimitS = next.Spec.GetTimeLimitS()
 	if j.FinishedUs != 0 {

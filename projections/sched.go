@@ -111,6 +111,8 @@ func (c *Cluster) schedFact(f *events.Fact) (void string) {
 		return c.crontabSet(k.CrontabSet)
 	case *events.Fact_ZoneSet:
 		return c.zoneSet(k.ZoneSet)
+	case *events.Fact_ClockSet:
+		return c.clockSet(k.ClockSet)
 	case *events.Fact_TriggerSet:
 		return c.triggerSet(k.TriggerSet)
 	case *events.Fact_TriggersCleared:

@@ -7,14 +7,14 @@ import (
 
 // foldVersion is the version of what a snapshot holds and how it is read; one of another version is not loaded, since
 // folding the log again gives the same.
-const foldVersion = 4
+const foldVersion = 5
 
 // Snapshot is everything the fold knows, in an order that is a function of the state alone. It shares its records with the
 // state, which never changes them: taking it costs a pointer a record, and it may be encoded and hashed by another
 // goroutine while the fold goes on.
 func (c *Cluster) Snapshot() *Snapshot {
 	s := &Snapshot{
-		Seq: c.seq, AtUs: c.at, NextId: c.nextID, Term: c.term, Config: c.config, ConfigSeq: c.configSeq, Messages: c.messages,
+		Seq: c.seq, AtUs: c.at, PassedUs: c.passed, NextId: c.nextID, Term: c.term, Config: c.config, ConfigSeq: c.configSeq, Messages: c.messages,
 		FoldRules: foldVersion, Inbox: c.inbox[:len(c.inbox):len(c.inbox)], Shares: c.shares,
 		Finished: append([]*FinishedRef(nil), c.over...), Nonces: c.nonces(),
 		Voids: append([]*VoidCount(nil), c.voids...), Policy: c.policy.State(),
@@ -58,7 +58,7 @@ func Load(s *Snapshot) (*Cluster, error) {
 		return nil, fmt.Errorf("snapshot at %d is of fold version %d, this one is %d", s.GetSeq(), s.GetFoldRules(), foldVersion)
 	}
 	c := New()
-	c.seq, c.at, c.nextID, c.messages = s.GetSeq(), s.GetAtUs(), s.GetNextId(), s.GetMessages()
+	c.seq, c.at, c.passed, c.nextID, c.messages = s.GetSeq(), s.GetAtUs(), s.GetPassedUs(), s.GetNextId(), s.GetMessages()
 	c.configSeq = s.GetConfigSeq()
 	if s.GetTerm() != nil {
 		c.term = s.GetTerm()

@@ -104,6 +104,7 @@ type Job struct {
 	HetOffset        uint32                 `protobuf:"varint,39,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
 	SuspendedUs      int64                  `protobuf:"varint,40,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // since when, if suspended
 	SuspendedTotalUs int64                  `protobuf:"varint,41,opt,name=suspended_total_us,json=suspendedTotalUs,proto3" json:"suspended_total_us,omitempty"`
+	LeaptUs          int64                  `protobuf:"varint,62,opt,name=leapt_us,json=leaptUs,proto3" json:"leapt_us,omitempty"`             // of the current or last run: by how much clocks were set forward meanwhile, which is no time that it had
 	CancelledBy      uint32                 `protobuf:"varint,42,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // with was_cancelled
 	WasCancelled     bool                   `protobuf:"varint,43,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
 	AccrueUs         int64                  `protobuf:"varint,44,opt,name=accrue_us,json=accrueUs,proto3" json:"accrue_us,omitempty"`
@@ -420,6 +421,13 @@ func (x *Job) GetSuspendedUs() int64 {
 func (x *Job) GetSuspendedTotalUs() int64 {
 	if x != nil {
 		return x.SuspendedTotalUs
+	}
+	return 0
+}
+
+func (x *Job) GetLeaptUs() int64 {
+	if x != nil {
+		return x.LeaptUs
 	}
 	return 0
 }
@@ -2745,6 +2753,7 @@ type TermState struct {
 	Build         string                 `protobuf:"bytes,9,opt,name=build,proto3" json:"build,omitempty"`
 	NowUs         int64                  `protobuf:"varint,10,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
 	LastSchedSeq  uint64                 `protobuf:"varint,11,opt,name=last_sched_seq,json=lastSchedSeq,proto3" json:"last_sched_seq,omitempty"`
+	ClockSetUs    int64                  `protobuf:"varint,13,opt,name=clock_set_us,json=clockSetUs,proto3" json:"clock_set_us,omitempty"`
 	BegunUs       int64                  `protobuf:"varint,12,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2855,6 +2864,13 @@ func (x *TermState) GetNowUs() int64 {
 func (x *TermState) GetLastSchedSeq() uint64 {
 	if x != nil {
 		return x.LastSchedSeq
+	}
+	return 0
+}
+
+func (x *TermState) GetClockSetUs() int64 {
+	if x != nil {
+		return x.ClockSetUs
 	}
 	return 0
 }
@@ -3235,6 +3251,7 @@ type Snapshot struct {
 	Crontabs      []*Crontab             `protobuf:"bytes,40,rep,name=crontabs,proto3" json:"crontabs,omitempty"` // ascending by user
 	Zone          *events.Zone           `protobuf:"bytes,41,opt,name=zone,proto3" json:"zone,omitempty"`
 	Triggers      []*Trigger             `protobuf:"bytes,42,rep,name=triggers,proto3" json:"triggers,omitempty"`                           // ascending by id
+	PassedUs      int64                  `protobuf:"varint,44,opt,name=passed_us,json=passedUs,proto3" json:"passed_us,omitempty"`          // how much of the time between messages counts for how long nonces are kept
 	NextTrigger   uint32                 `protobuf:"varint,43,opt,name=next_trigger,json=nextTrigger,proto3" json:"next_trigger,omitempty"` // 0: none was ever set
 	Given         *events.Config         `protobuf:"bytes,20,opt,name=given,proto3" json:"given,omitempty"`                                 // the configuration last taken over; absent: the one in force, since nobody changed it
 	unknownFields protoimpl.UnknownFields
@@ -3427,6 +3444,13 @@ func (x *Snapshot) GetTriggers() []*Trigger {
 	return nil
 }
 
+func (x *Snapshot) GetPassedUs() int64 {
+	if x != nil {
+		return x.PassedUs
+	}
+	return 0
+}
+
 func (x *Snapshot) GetNextTrigger() uint32 {
 	if x != nil {
 		return x.NextTrigger
@@ -3507,7 +3531,7 @@ var File_projections_state_proto protoreflect.FileDescriptor
 
 const file_projections_state_proto_rawDesc = "" +
 	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\x96\x0f\n" +
+	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xb1\x0f\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
@@ -3559,7 +3583,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\n" +
 	"het_offset\x18' \x01(\rR\thetOffset\x12!\n" +
 	"\fsuspended_us\x18( \x01(\x03R\vsuspendedUs\x12,\n" +
-	"\x12suspended_total_us\x18) \x01(\x03R\x10suspendedTotalUs\x12!\n" +
+	"\x12suspended_total_us\x18) \x01(\x03R\x10suspendedTotalUs\x12\x19\n" +
+	"\bleapt_us\x18> \x01(\x03R\aleaptUs\x12!\n" +
 	"\fcancelled_by\x18* \x01(\rR\vcancelledBy\x12#\n" +
 	"\rwas_cancelled\x18+ \x01(\bR\fwasCancelled\x12\x1b\n" +
 	"\taccrue_us\x18, \x01(\x03R\baccrueUs\x123\n" +
@@ -3810,7 +3835,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x121\n" +
 	"\bverdicts\x18\x06 \x03(\v2\x15.stint.events.VerdictR\bverdicts\x12\x18\n" +
 	"\atouched\x18\a \x01(\rR\atouched\x12\x19\n" +
-	"\bfirst_id\x18\b \x01(\rR\afirstId\"\xb5\x02\n" +
+	"\bfirst_id\x18\b \x01(\rR\afirstId\"\xd7\x02\n" +
 	"\tTermState\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x1e\n" +
 	"\n" +
@@ -3827,7 +3852,9 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05build\x18\t \x01(\tR\x05build\x12\x15\n" +
 	"\x06now_us\x18\n" +
 	" \x01(\x03R\x05nowUs\x12$\n" +
-	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\x12\x19\n" +
+	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\x12 \n" +
+	"\fclock_set_us\x18\r \x01(\x03R\n" +
+	"clockSetUs\x12\x19\n" +
 	"\bbegun_us\x18\f \x01(\x03R\abegunUs\"\xa8\x01\n" +
 	"\aCrontab\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x12\n" +
@@ -3852,7 +3879,7 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x19\n" +
-	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\x9f\b\n" +
+	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\xbc\b\n" +
 	"\bSnapshot\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x17\n" +
@@ -3878,7 +3905,8 @@ const file_projections_state_proto_rawDesc = "" +
 	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x126\n" +
 	"\bcrontabs\x18( \x03(\v2\x1a.stint.projections.CrontabR\bcrontabs\x12&\n" +
 	"\x04zone\x18) \x01(\v2\x12.stint.events.ZoneR\x04zone\x126\n" +
-	"\btriggers\x18* \x03(\v2\x1a.stint.projections.TriggerR\btriggers\x12!\n" +
+	"\btriggers\x18* \x03(\v2\x1a.stint.projections.TriggerR\btriggers\x12\x1b\n" +
+	"\tpassed_us\x18, \x01(\x03R\bpassedUs\x12!\n" +
 	"\fnext_trigger\x18+ \x01(\rR\vnextTrigger\x12*\n" +
 	"\x05given\x18\x14 \x01(\v2\x14.stint.events.ConfigR\x05given\"N\n" +
 	"\tVoidCount\x12\x10\n" +

@@ -59,6 +59,7 @@ func (m *Job) CloneVT() *Job {
 	r.HetOffset = m.HetOffset
 	r.SuspendedUs = m.SuspendedUs
 	r.SuspendedTotalUs = m.SuspendedTotalUs
+	r.LeaptUs = m.LeaptUs
 	r.CancelledBy = m.CancelledBy
 	r.WasCancelled = m.WasCancelled
 	r.AccrueUs = m.AccrueUs
@@ -782,6 +783,7 @@ func (m *TermState) CloneVT() *TermState {
 	r.Build = m.Build
 	r.NowUs = m.NowUs
 	r.LastSchedSeq = m.LastSchedSeq
+	r.ClockSetUs = m.ClockSetUs
 	r.BegunUs = m.BegunUs
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
@@ -932,6 +934,7 @@ func (m *Snapshot) CloneVT() *Snapshot {
 	r.NextPriority = m.NextPriority
 	r.Policy = m.Policy.CloneVT()
 	r.Zone = m.Zone.CloneVT()
+	r.PassedUs = m.PassedUs
 	r.NextTrigger = m.NextTrigger
 	r.Given = m.Given.CloneVT()
 	if rhs := m.Nodes; rhs != nil {
@@ -1240,6 +1243,9 @@ func (this *Job) EqualVT(that *Job) bool {
 		return false
 	}
 	if this.Lent != that.Lent {
+		return false
+	}
+	if this.LeaptUs != that.LeaptUs {
 		return false
 	}
 	if this.HetSize != that.HetSize {
@@ -2474,6 +2480,9 @@ func (this *TermState) EqualVT(that *TermState) bool {
 	if this.BegunUs != that.BegunUs {
 		return false
 	}
+	if this.ClockSetUs != that.ClockSetUs {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -2879,6 +2888,9 @@ func (this *Snapshot) EqualVT(that *Snapshot) bool {
 	if this.NextTrigger != that.NextTrigger {
 		return false
 	}
+	if this.PassedUs != that.PassedUs {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -3009,6 +3021,13 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		dAtA[i] = 0x3
 		i--
 		dAtA[i] = 0xf8
+	}
+	if m.LeaptUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeaptUs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0xf0
 	}
 	if m.Lent {
 		i--
@@ -5517,6 +5536,11 @@ func (m *TermState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ClockSetUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ClockSetUs))
+		i--
+		dAtA[i] = 0x68
+	}
 	if m.BegunUs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BegunUs))
 		i--
@@ -5912,6 +5936,13 @@ func (m *Snapshot) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.PassedUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PassedUs))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xe0
 	}
 	if m.NextTrigger != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.NextTrigger))
@@ -6379,6 +6410,9 @@ func (m *Job) SizeVT() (n int) {
 	}
 	if m.Lent {
 		n += 3
+	}
+	if m.LeaptUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.LeaptUs))
 	}
 	if m.HetSize != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.HetSize))
@@ -7327,6 +7361,9 @@ func (m *TermState) SizeVT() (n int) {
 	if m.BegunUs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.BegunUs))
 	}
+	if m.ClockSetUs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ClockSetUs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -7567,6 +7604,9 @@ func (m *Snapshot) SizeVT() (n int) {
 	}
 	if m.NextTrigger != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.NextTrigger))
+	}
+	if m.PassedUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.PassedUs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8784,6 +8824,25 @@ func (m *Job) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Lent = bool(v != 0)
+		case 62:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LeaptUs", wireType)
+			}
+			m.LeaptUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.LeaptUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		case 63:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field HetSize", wireType)
@@ -15035,6 +15094,25 @@ func (m *TermState) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ClockSetUs", wireType)
+			}
+			m.ClockSetUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ClockSetUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -16547,6 +16625,25 @@ func (m *Snapshot) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.NextTrigger |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 44:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PassedUs", wireType)
+			}
+			m.PassedUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.PassedUs |= int64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -43,6 +43,7 @@ type Controller struct {
 	cfg Config
 	log *slog.Logger
 
+	begun time.Time
 	state *projections.Cluster // owned by the loop
 	shown atomic.Pointer[shown]
 
@@ -97,6 +98,7 @@ func New(cfg Config) (*Controller, error) {
 	}
 	c := &Controller{
 		cfg:      cfg,
+		begun:    time.Now(),
 		log:      cfg.Log.With("controller", cfg.Name),
 		batches:  make(chan read, 8),
 		appended: make(chan appendResult, 1),

@@ -29,9 +29,8 @@ type leadership struct {
 	cycle   uint64
 	quiet   bool // the last cycle decided nothing: go by cause and next
 
-	base    int64     // now of the clock's last reading, µs
-	reading time.Time // when that was, on the monotonic clock
-	next    int64     // when to run a cycle at the latest, µs of the same clock; 0: when something changes
+	clock cycle.Clock
+	next  int64 // when to run a cycle at the latest, µs of that clock; 0: when something changes
 
 	cycles    uint64
 	lastCycle int64
@@ -126,7 +125,7 @@ func (c *Controller) step(ctx context.Context) time.Duration {
 func (c *Controller) claim(ctx context.Context) {
 	l := &c.lead
 	l.nonce, l.n, l.cycle, l.led, l.pending = newNonce(), 0, 0, false, nil
-	l.base, l.reading = max(c.cfg.Clock().UnixMicro(), c.state.At(), c.lastNow()), time.Now()
+	l.clock.Begin(max(c.cfg.Clock().UnixMicro(), c.state.At(), c.lastNow()), c.mono())
 	c.append(ctx, &events.SchedMessage{Kind: &events.SchedMessage_Term{Term: &events.Term{
 		Nonce: l.nonce, Controller: c.cfg.Name, Build: c.cfg.Build,
 		Rules: cycle.Rules, Decider: cycle.Decider, Derivation: derivation, NowUs: c.now(),
@@ -136,8 +135,13 @@ func (c *Controller) claim(ctx context.Context) {
 // lastNow is the last time a leader wrote into the log.
 func (c *Controller) lastNow() int64 { return c.state.Term().NowUs }
 
-// now is the last time read plus the monotonic time since: a wall clock that is set freezes nothing.
-func (c *Controller) now() int64 { return c.lead.base + time.Since(c.lead.reading).Microseconds() }
+// now is the time by which it decides. Of the loop only.
+func (c *Controller) now() int64 {
+	return c.lead.clock.Now(c.cfg.Clock().UnixMicro(), c.state.At(), c.mono())
+}
+
+// mono is how long the controller has been there by a clock that nobody sets, microseconds.
+func (c *Controller) mono() int64 { return time.Since(c.begun).Microseconds() }
 
 // took begins to lead: nodes are nudged first, and their silence counts from here.
 func (c *Controller) took() {
@@ -208,6 +212,7 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 	now := c.now()
 	timeout := c.nodeTimeout()
 	observed := c.zoned(c.beats.observe(c.state, timeout, now))
+	observed = cycle.ObserveClock(observed, l.clock.Unrecorded(c.state.Term().ClockSetUs))
 	due := l.next != 0 && now >= l.next
 	if !l.cause && !due && observed == nil {
 		wait := time.Second

@@ -295,7 +295,7 @@ func limitKind(j *projections.Job, from, now int64) uint32 {
 		kind    uint32
 		percent int64
 	}{{slurm.MailTimeLimit90, 90}, {slurm.MailTimeLimit80, 80}, {slurm.MailTimeLimit50, 50}} {
-		at := j.StartUs + j.SuspendedTotalUs + int64(j.LimitS)*10_000*p.percent
+		at := j.StartUs + j.IdleUs() + int64(j.LimitS)*10_000*p.percent
 		if j.GetSpec().GetMailTypes()&p.kind != 0 && at > from && at <= now {
 			return p.kind
 		}

@@ -160,9 +160,14 @@ const statsTime = 8 * time.Second
 // endTime is how long the bus may take to say where the log ends, for those who want to know who is behind.
 const endTime = time.Second
 
+// clock is the time that people are told, microseconds.
+func (c *Controller) clock() int64 {
+	return max(c.cfg.Clock().UnixMicro(), c.shown.Load().view.At())
+}
+
 func (c *Controller) ownStats(ctx context.Context, ask *projections.Ask) *projections.Answer {
 	if ask.GetStats().GetReset_() {
-		c.stats.reset(c.now())
+		c.stats.reset(c.clock())
 	}
 	view := c.shown.Load().view
 	a := c.stats.copy()
@@ -175,7 +180,7 @@ func (c *Controller) ownStats(ctx context.Context, ask *projections.Ask) *projec
 		a.LogSeq = last
 	}
 	a.Followers = c.standings.list(view.Seq(), c.beats)
-	return &projections.Answer{Seq: view.Seq(), NowUs: c.now(), What: &projections.Answer_Stats{Stats: a}}
+	return &projections.Answer{Seq: view.Seq(), NowUs: c.clock(), What: &projections.Answer_Stats{Stats: a}}
 }
 
 // hearStats answers another controller that was asked.

@@ -168,7 +168,7 @@ func pidInfo(s *slurm.Scontrol, w *World) int {
 	for _, r := range format.Jobs(a.GetJobs().GetJobs(), &c, false) {
 		end := "UNLIMITED"
 		if r.GetLimitS() != events.Unlimited {
-			at := r.GetStartUs() + r.GetSuspendedTotalUs() + int64(r.GetLimitS())*1e6
+			at := r.GetStartUs() + r.IdleUs() + int64(r.GetLimitS())*1e6
 			end = w.clock().Time(at, "Unknown")
 		}
 		fmt.Fprintf(w.Stdout, "Slurm JobId=%d ends at %s\n", p.job, end)

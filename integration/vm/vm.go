@@ -14,11 +14,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Machine says what to boot.
 type Machine struct {
-	Kernel    string // path of a bzImage
+	Kernel    string   // path of a bzImage
+	Modules   []string // paths of its modules that are loaded first
 	CPUs      int
 	MemoryMiB int
 	Systemd   bool // the host's systemd is the first process, and the program its only service, vm.service
@@ -47,6 +49,12 @@ func Find() (Machine, error) {
 		hits, err := filepath.Glob(pattern)
 		if err == nil && len(hits) > 0 {
 			m.Kernel = hits[len(hits)-1]
+			for _, module := range []string{filepath.Join(filepath.Dir(m.Kernel), "loop.ko"), filepath.Join("/lib/modules", strings.TrimPrefix(filepath.Base(m.Kernel), "vmlinuz-"), "kernel/drivers/block/loop.ko")} {
+				if _, err := os.Stat(module); err == nil {
+					m.Modules = []string{module}
+					break
+				}
+			}
 			return m, nil
 		}
 	}
@@ -80,6 +88,9 @@ func (m Machine) Run(ctx context.Context, dir, program string, args []string, ou
 	more := maps.Clone(m.Files)
 	if more == nil {
 		more = map[string]string{}
+	}
+	for i, module := range m.Modules {
+		more[fmt.Sprintf("/modules/%d.ko", i)] = module
 	}
 	words := "console=ttyS0 quiet panic=-1 cgroup_no_v1=all mitigations=off"
 	if m.Systemd {

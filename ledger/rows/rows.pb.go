@@ -72,7 +72,8 @@ type JobRow struct {
 	EndUs            int64                  `protobuf:"varint,34,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
 	SuspendedUs      int64                  `protobuf:"varint,35,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // how long in all
 	SuspendedSinceUs int64                  `protobuf:"varint,36,opt,name=suspended_since_us,json=suspendedSinceUs,proto3" json:"suspended_since_us,omitempty"`
-	LimitS           uint32                 `protobuf:"varint,37,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0xffffffff: none; 0: not set yet
+	LeaptUs          int64                  `protobuf:"varint,81,opt,name=leapt_us,json=leaptUs,proto3" json:"leapt_us,omitempty"` // while it runs: by how much clocks were set forward meanwhile
+	LimitS           uint32                 `protobuf:"varint,37,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`    // 0xffffffff: none; 0: not set yet
 	Priority         uint32                 `protobuf:"varint,38,opt,name=priority,proto3" json:"priority,omitempty"`
 	Nodes            string                 `protobuf:"bytes,39,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist; empty: none yet
 	Req              *Tres                  `protobuf:"bytes,40,opt,name=req,proto3" json:"req,omitempty"`
@@ -394,6 +395,13 @@ func (x *JobRow) GetSuspendedUs() int64 {
 func (x *JobRow) GetSuspendedSinceUs() int64 {
 	if x != nil {
 		return x.SuspendedSinceUs
+	}
+	return 0
+}
+
+func (x *JobRow) GetLeaptUs() int64 {
+	if x != nil {
+		return x.LeaptUs
 	}
 	return 0
 }
@@ -2899,7 +2907,7 @@ var File_ledger_rows_rows_proto protoreflect.FileDescriptor
 
 const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\xf4\x11\n" +
+	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\x8f\x12\n" +
 	"\x06JobRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
@@ -2944,7 +2952,8 @@ const file_ledger_rows_rows_proto_rawDesc = "" +
 	"\bstart_us\x18! \x01(\x03R\astartUs\x12\x15\n" +
 	"\x06end_us\x18\" \x01(\x03R\x05endUs\x12!\n" +
 	"\fsuspended_us\x18# \x01(\x03R\vsuspendedUs\x12,\n" +
-	"\x12suspended_since_us\x18$ \x01(\x03R\x10suspendedSinceUs\x12\x17\n" +
+	"\x12suspended_since_us\x18$ \x01(\x03R\x10suspendedSinceUs\x12\x19\n" +
+	"\bleapt_us\x18Q \x01(\x03R\aleaptUs\x12\x17\n" +
 	"\alimit_s\x18% \x01(\rR\x06limitS\x12\x1a\n" +
 	"\bpriority\x18& \x01(\rR\bpriority\x12\x14\n" +
 	"\x05nodes\x18' \x01(\tR\x05nodes\x12$\n" +

@@ -60,6 +60,7 @@ func (m *JobRow) CloneVT() *JobRow {
 	r.EndUs = m.EndUs
 	r.SuspendedUs = m.SuspendedUs
 	r.SuspendedSinceUs = m.SuspendedSinceUs
+	r.LeaptUs = m.LeaptUs
 	r.LimitS = m.LimitS
 	r.Priority = m.Priority
 	r.Nodes = m.Nodes
@@ -1017,6 +1018,9 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 		return false
 	}
 	if this.Resized != that.Resized {
+		return false
+	}
+	if this.LeaptUs != that.LeaptUs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2251,6 +2255,13 @@ func (m *JobRow) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.LeaptUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeaptUs))
+		i--
+		dAtA[i] = 0x5
+		i--
+		dAtA[i] = 0x88
 	}
 	if m.Resized {
 		i--
@@ -5249,6 +5260,9 @@ func (m *JobRow) SizeVT() (n int) {
 	if m.Resized {
 		n += 3
 	}
+	if m.LeaptUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.LeaptUs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -8007,6 +8021,25 @@ func (m *JobRow) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Resized = bool(v != 0)
+		case 81:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LeaptUs", wireType)
+			}
+			m.LeaptUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.LeaptUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

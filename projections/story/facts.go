@@ -113,6 +113,8 @@ func (t *teller) fact(i int, f *events.Fact) {
 			what = s.User + " has no crontab any more"
 		}
 		t.line(i, "crontab-set", leader, what, "by "+t.names.User(s.ByUid))
+	case *events.Fact_ClockSet:
+		t.line(i, "clock-set", leader, fmt.Sprintf("clocks were set forward by %d s; what runs has as much time left as before", f.ClockSet.GetByUs()/1e6), "")
 	case *events.Fact_ZoneSet:
 		t.line(i, "zone-set", leader, fmt.Sprintf("local time is %+d s from UTC, and changes %s in the years to come",
 			f.ZoneSet.GetZone().GetOffsetS(), plural(uint64(len(f.ZoneSet.GetZone().GetShifts())), "time")), "")

@@ -108,6 +108,7 @@ func messages(t *testing.T) []*events.Event {
 		{Kind: &events.Fact_TriggersCleared{TriggersCleared: &events.TriggersCleared{Intent: ref, Ids: []uint32{3}, ByUid: 2001}}},
 		{Kind: &events.Fact_TriggersCleared{TriggersCleared: &events.TriggersCleared{Ids: []uint32{3, 4}}}},
 		{Kind: &events.Fact_TriggerPulled{TriggerPulled: &events.TriggerPulled{Id: 3, Argument: "n[1-2]"}}},
+		{Kind: &events.Fact_ClockSet{ClockSet: &events.ClockSet{ByUs: 3_600_000_000}}},
 		{},
 	}
 	node := []*events.NodeFact{

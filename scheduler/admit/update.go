@@ -167,7 +167,7 @@ func (d *Desk) changeLimit(j *projections.Job, u *events.UpdateJob) *refusal {
 		if !j.Live() {
 			return refuse(events.Code_BAD_STATE, "job %d does not run, so it has no end time; set its time limit", j.Id)
 		}
-		left := (*u.EndUs - j.StartUs - j.SuspendedTotalUs) / 1_000_000
+		left := (*u.EndUs - j.StartUs - j.IdleUs()) / 1_000_000
 		if left <= 0 || *u.EndUs <= d.now || left >= int64(events.Unlimited) {
 			return refuse(events.Code_INVALID_TIME_LIMIT, "the end time of job %d has passed, or is too far away", j.Id)
 		}

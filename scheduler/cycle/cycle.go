@@ -161,6 +161,9 @@ const second = 1_000_000
 
 // observe takes over what the leader saw of nodes.
 func (p *pass) observe() {
+	if by := p.in.Observed.GetClockSetUs(); by > 0 { // first: what follows goes by the time that runs had
+		p.say(&events.Fact{Kind: &events.Fact_ClockSet{ClockSet: &events.ClockSet{ByUs: by}}})
+	}
 	for _, name := range p.in.Observed.GetReturnedNodes() {
 		if n := p.c.Node(name); n != nil && (!n.Up || n.Rises(p.c.Config())) && n.Boot != "" {
 			p.say(&events.Fact{Kind: &events.Fact_NodeReturned{NodeReturned: &events.NodeReturned{Node: name}}})

@@ -101,6 +101,8 @@ func Describe(f *events.Fact, zero int64) string {
 			return "crontab of " + k.CrontabSet.User + " removed"
 		}
 		return fmt.Sprintf("crontab of %s: %v", k.CrontabSet.User, k.CrontabSet.Jobs)
+	case *events.Fact_ClockSet:
+		return fmt.Sprintf("the clock was set forward by %d s", k.ClockSet.GetByUs()/second)
 	case *events.Fact_ZoneSet:
 		return fmt.Sprintf("zone %+d and %d shifts", k.ZoneSet.GetZone().GetOffsetS(), len(k.ZoneSet.GetZone().GetShifts()))
 	case *events.Fact_TriggerSet:

@@ -46,7 +46,7 @@ func (p *pass) endOf(j *projections.Job) (int64, events.StopCause) {
 	end, cause := int64(place.Forever), events.StopCause_STOP_TIME_LIMIT
 	if j.LimitS != events.Unlimited {
 		if over := p.overTimeOf(p.c.Partition(j.Partition)); over >= 0 {
-			end = j.StartUs + j.SuspendedTotalUs + int64(j.LimitS)*second + over
+			end = j.StartUs + j.IdleUs() + int64(j.LimitS)*second + over
 			if j.SuspendedUs != 0 {
 				end += max(0, p.now-j.SuspendedUs)
 			}

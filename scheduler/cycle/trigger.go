@@ -83,7 +83,7 @@ func (p *pass) jobPulls(t *projections.Trigger, offset int64) (argument string, 
 	case j == nil, ended && !fini && !j.Recurs:
 		return "", true
 	case j.State == events.JobState_RUNNING && j.LimitS != events.Unlimited && t.Wants(events.TriggerKind_TRIGGER_TIME):
-		at := j.StartUs + j.SuspendedTotalUs + int64(j.LimitS)*second + offset
+		at := j.StartUs + j.IdleUs() + int64(j.LimitS)*second + offset
 		if t.PulledUs < j.StartUs && p.due(at) {
 			return id, false
 		}

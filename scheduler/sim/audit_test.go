@@ -407,8 +407,8 @@ func (a *auditor) placement(j, was *projections.Job, s *seenJob) {
 	if j.Hold != events.HoldKind_NOT_HELD {
 		a.w.fail("job %d started though it is held", j.Id)
 	}
-	if b := j.BeginUs; b > a.w.now {
-		a.w.fail("job %d started %d s before its begin time", j.Id, (b-a.w.now)/Second)
+	if b, latest := j.BeginUs, a.w.latest(); b > latest {
+		a.w.fail("job %d started %d s before its begin time", j.Id, (b-latest)/Second)
 	}
 	if j.Run != s.run+1 {
 		a.w.fail("job %d: run %d follows run %d", j.Id, j.Run, s.run)

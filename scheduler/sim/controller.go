@@ -30,7 +30,8 @@ type controller struct {
 
 	held    bool // the lease, as far as it knows
 	nonce   []byte
-	led     bool // the fold has shown its term
+	time    cycle.Clock // while it leads
+	led     bool        // the fold has shown its term
 	terms   int
 	out     *outstanding // the message on its way
 	pending [][]byte
@@ -315,7 +316,9 @@ func (c *controller) claim() {
 	c.terms++
 	c.nonce = fmt.Appendf(nil, "%s-%d-term-%d", c.name, c.starts, c.terms)
 	c.n, c.cycles, c.led, c.pending = 0, 0, false, nil
-	term := &events.Term{Nonce: c.nonce, Controller: c.name, Rules: cycle.Rules, Decider: cycle.Decider, NowUs: c.w.now}
+	now := max(c.w.wall(c.w.now), c.fold.At(), c.fold.Term().NowUs)
+	c.time.Begin(now, c.w.now)
+	term := &events.Term{Nonce: c.nonce, Controller: c.name, Rules: cycle.Rules, Decider: cycle.Decider, NowUs: now}
 	c.send(encode(&events.SchedMessage{Kind: &events.SchedMessage_Term{Term: term}}))
 }
 
@@ -377,11 +380,11 @@ func (c *controller) stir() {
 }
 
 func (c *controller) wakeAt(t int64) {
-	if t == 0 || c.alarm != 0 && c.alarm <= t && c.alarm > c.w.now {
+	if t == 0 || c.alarm != 0 && c.alarm <= t && c.alarm > c.clock() {
 		return
 	}
 	c.alarm = t
-	c.later(t-c.w.now, func() {
+	c.later(t-c.clock(), func() {
 		if c.alarm == t {
 			c.alarm = 0
 		}
@@ -394,7 +397,7 @@ func (c *controller) wakeAt(t int64) {
 // patrol is the leader's round: nodes that fell silent make no event by themselves.
 func (c *controller) patrol() {
 	if c.alive && c.leading() && c.w.now >= c.pause {
-		if o := c.observe(); o != nil && len(o.SilentNodes)+len(o.ReturnedNodes) > 0 {
+		if o := c.observe(); o != nil && (o.ClockSetUs != 0 || len(o.SilentNodes)+len(o.ReturnedNodes) > 0) {
 			c.stir()
 		}
 	}
@@ -409,12 +412,17 @@ func (c *controller) timeout() int64 {
 	return 300 * Second
 }
 
+// clock is the time by which it decides.
+func (c *controller) clock() int64 { return c.time.Now(c.w.wall(c.w.now), c.fold.At(), c.w.now) }
+
 func (c *controller) observe() *events.Observed {
+	now := c.clock()
 	heard := func(node string) (cycle.Heard, bool) {
 		at, ever := c.heard[node]
-		return cycle.Heard{AgoUs: c.w.now - at, AtUs: at}, ever
+		return cycle.Heard{AgoUs: c.w.now - at, AtUs: now - (c.w.now - at)}, ever
 	}
 	o := cycle.Observe(cycle.Silence(c.fold, heard, c.w.now-c.forgiven, c.timeout(), func(string) {}))
+	o = cycle.ObserveClock(o, c.time.Unrecorded(c.fold.Term().ClockSetUs))
 	if z := c.w.zone; z != nil && !z.EqualVT(c.fold.Zone()) {
 		if o == nil {
 			o = &events.Observed{}
@@ -430,7 +438,7 @@ func (c *controller) pass() {
 		return
 	}
 	o := c.observe()
-	now := max(c.w.now, c.fold.Term().NowUs)
+	now := c.clock()
 	facts, outcomes, next := cycle.Run(c.fold, cycle.Input{Now: now, Observed: o, Memory: c.memory})
 	if n := len(facts); n > 0 {
 		switch c.w.flaw {

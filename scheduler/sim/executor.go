@@ -129,7 +129,7 @@ func (x *executor) tick() {
 
 // ───── its word ─────
 
-func (x *executor) clock() int64 { return x.w.now + x.skew }
+func (x *executor) clock() int64 { return x.w.wall(x.w.now) + x.skew }
 
 // tellFact puts a fact in line.
 func (x *executor) tellFact(f *events.NodeFact, told func(uint64)) {
@@ -192,7 +192,7 @@ func (x *executor) send(data []byte, n uint64, told []func(uint64)) {
 
 func (x *executor) sayStarted(st *said, r *simRun) {
 	st.startQueued = true
-	f := &events.StepStarted{Job: r.job, Run: r.run, Step: r.step, AtUs: r.began + x.skew, Part: r.part}
+	f := &events.StepStarted{Job: r.job, Run: r.run, Step: r.step, AtUs: x.w.wall(r.began) + x.skew, Part: r.part}
 	x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Started{Started: f}}, func(seq uint64) {
 		st.startQueued, st.startSeq = false, seq
 		x.mind.least = max(x.mind.least, seq)
@@ -201,7 +201,7 @@ func (x *executor) sayStarted(st *said, r *simRun) {
 
 func (x *executor) sayExited(st *said, r *simRun) {
 	st.exitQueued = true
-	f := exited(r, x.skew)
+	f := x.exited(r)
 	if x.w.flaw == flawCode {
 		f.ExitCode ^= 1
 	}
@@ -218,8 +218,8 @@ func (x *executor) sayExited(st *said, r *simRun) {
 	})
 }
 
-func exited(r *simRun, skew int64) *events.StepExited {
-	f := &events.StepExited{Job: r.job, Run: r.run, Step: r.step, AtUs: r.ended + skew, ExitCode: r.code, ExitSignal: r.signal, Cause: r.cause, Text: r.text, StartedUs: r.began + skew, ElapsedUs: r.ended - r.began}
+func (x *executor) exited(r *simRun) *events.StepExited {
+	f := &events.StepExited{Job: r.job, Run: r.run, Step: r.step, AtUs: x.w.wall(r.ended) + x.skew, ExitCode: r.code, ExitSignal: r.signal, Cause: r.cause, Text: r.text, StartedUs: x.w.wall(r.began) + x.skew, ElapsedUs: r.ended - r.began}
 	if r.began == 0 {
 		f.StartedUs, f.ElapsedUs = 0, 0
 	}

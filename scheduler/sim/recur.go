@@ -60,7 +60,7 @@ func (s *Script) crontab(args []string) error {
 		if err != nil {
 			return err
 		}
-		spec, _, err := readSpec(words[5:], s.World.now)
+		spec, _, err := readSpec(words[5:], s.World.wall(s.World.now))
 		if err != nil {
 			return err
 		}

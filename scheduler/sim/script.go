@@ -134,6 +134,20 @@ func (s *Script) command(name string, args []string) error {
 		}
 		map[string]func(string){"kill": s.World.Kill, "restart": s.World.Restart, "crash": s.World.Crash, "cut": s.World.Cut, "heal": s.World.Heal, "spoil": s.World.Spoil, "mend": s.World.Mend}[name](args[0])
 		return nil
+	case "clocks": // set: by how much
+		if len(args) != 1 {
+			return fmt.Errorf("say by how much, as -1h")
+		}
+		text, back := strings.CutPrefix(args[0], "-")
+		by, err := duration(text)
+		if err != nil {
+			return err
+		}
+		if back {
+			by = -by
+		}
+		s.World.SetClocks(by)
+		return nil
 	case "depose":
 		s.World.Depose()
 		return nil
@@ -368,7 +382,7 @@ func (s *Script) submit(args []string) error {
 		if more = at >= 0; more {
 			part, args = args[:at], args[at+1:]
 		}
-		spec, user, err := readSpec(part, s.World.now)
+		spec, user, err := readSpec(part, s.World.wall(s.World.now))
 		if err != nil {
 			return err
 		}
@@ -690,7 +704,7 @@ func (s *Script) facts() {
 
 // why writes what a pass finds in the way of a job, and what would have it start.
 func (s *Script) why(id uint32) {
-	x := cycle.Explain(s.World.Fold, id, s.World.now)
+	x := cycle.Explain(s.World.Fold, id, s.World.wall(s.World.now))
 	if x.StartsNow != "" {
 		s.print("%d starts on %s", id, x.StartsNow)
 	}

@@ -68,7 +68,7 @@ func (s *Script) step(args []string) error {
 			return fmt.Errorf("job %d has no node %s", id, name)
 		}
 		if over {
-			end := &events.StepExited{Job: id, Run: j.Run, Step: step, AtUs: s.World.now}
+			end := &events.StepExited{Job: id, Run: j.Run, Step: step, AtUs: s.World.wall(s.World.now)}
 			if cpu != 0 {
 				end.Usage = &events.Usage{UserUs: uint64(cpu) * uint64(Second), Node: name}
 			}
@@ -79,7 +79,7 @@ func (s *Script) step(args []string) error {
 			if len(one.Asked) > 0 {
 				one.Gres = share.GetGres()
 			}
-			x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Started{Started: &events.StepStarted{Job: id, Run: j.Run, Step: step, AtUs: s.World.now, Part: one}}}, nil)
+			x.tellFact(&events.NodeFact{Kind: &events.NodeFact_Started{Started: &events.StepStarted{Job: id, Run: j.Run, Step: step, AtUs: s.World.wall(s.World.now), Part: one}}}, nil)
 		}
 		x.say()
 	}

@@ -83,6 +83,7 @@ type World struct {
 	executors   []*executor
 	byName      map[string]*executor
 	nonce       uint64
+	leaps       []leap
 	zone        *events.Zone // the site's local time, which leaders see; nil: none of them looks
 
 	// watch is told of what happens, in order; nil: nobody watches. chaos is called after each event; nil: no faults.
@@ -171,7 +172,7 @@ func (w *World) append(subject string, after uint64, data []byte) (seq uint64, o
 
 // store stores a message without a condition.
 func (w *World) store(subject string, data []byte) uint64 {
-	m := Message{Seq: uint64(len(w.log)) + 1, At: w.now, Subject: subject, Data: data}
+	m := Message{Seq: uint64(len(w.log)) + 1, At: w.wall(w.now), Subject: subject, Data: data}
 	w.log = append(w.log, m)
 	w.last[subject] = m.Seq
 	if w.rough != nil {

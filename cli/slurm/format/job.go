@@ -289,7 +289,7 @@ func (j Job) elapsed() int64 {
 	if end == 0 {
 		end = j.Context.Clock.Now.UnixMicro()
 	}
-	us := end - j.GetStartUs() - j.GetSuspendedTotalUs()
+	us := end - j.GetStartUs() - j.IdleUs()
 	if j.GetSuspendedUs() != 0 && j.GetState() == events.JobState_SUSPENDED {
 		us -= end - j.GetSuspendedUs()
 	}

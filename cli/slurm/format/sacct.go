@@ -330,7 +330,7 @@ func (a Account) elapsed() int64 {
 	}
 	now := a.Context.Clock.Now.UnixMicro()
 	if end == 0 {
-		end = now
+		end = now - a.Job.GetLeaptUs()
 	}
 	s := end/1e6 - start/1e6 // of the times as they are printed
 	if a.Step == nil || a.Step.GetEndUs() == 0 || a.Step.GetStep() == events.StepBatch {

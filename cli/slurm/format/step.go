@@ -82,7 +82,7 @@ func (s Step) elapsed() int64 {
 	}
 	us := end - s.Live.GetStartUs()
 	if s.Live.GetStartUs() == s.GetStartUs() {
-		us -= s.GetSuspendedTotalUs()
+		us -= s.IdleUs()
 	}
 	return max(us, 0) / 1e6
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +41,31 @@ func run() int {
 			return 120
 		}
 	}
+	if err := modules(); err != nil {
+		fmt.Println(err)
+		return 120
+	}
 	return program(env)
+}
+
+// modules gives the kernel the parts that it was sent with, in their order.
+func modules() error {
+	names, err := filepath.Glob("/modules/*.ko")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = unix.FinitModule(int(f.Fd()), "", 0)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("loading %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // loopback brings up the one network interface there is, and gives the machine a name.
