@@ -44,18 +44,18 @@ func Decode(seq uint64, atUs int64, subject string, data []byte) Event {
 	var err error
 	switch e.Author {
 	case AuthorHost, AuthorUser:
-		m := new(IntentBatch)
-		if err = m.UnmarshalVT(data); err == nil {
+		var m *IntentBatch
+		if m, err = decodeIntents(data); err == nil {
 			e.Intents = m
 		}
 	case AuthorLeader:
-		m := new(SchedMessage)
-		if err = m.UnmarshalVT(data); err == nil {
+		var m *SchedMessage
+		if m, err = decodeSched(data); err == nil {
 			e.Sched = m
 		}
 	case AuthorNode:
-		m := new(NodeMessage)
-		if err = m.UnmarshalVT(data); err == nil {
+		var m *NodeMessage
+		if m, err = decodeNode(data); err == nil {
 			e.Node = m
 		}
 	case AuthorLedger:

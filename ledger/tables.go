@@ -66,7 +66,7 @@ type tables struct {
 }
 
 // keep is how many clean records and stories are kept for the next change; losing them costs a read.
-const keep = 1 << 16
+const keep = 1 << 13
 
 func newTables(db *pebble.DB) (*tables, error) {
 	t := &tables{db: db, current: map[uint32]*record{}, stories: map[uint32]*chapter{}, open: map[string]*rows.NodeEventRow{}, usage: map[string]*rows.UsageRow{}}

@@ -5,6 +5,7 @@ import "stint/events"
 // sharing has equal requests and owners of jobs be one record in memory: the thousand jobs of a loop differ in little else than their ids. It
 // remembers those admitted lately, a fixed number. It is no state: which record a job has is nothing that anybody can tell.
 type sharing struct {
+	last   [2]*events.JobSpec // the one that was asked for last, and its equal: decoding shares what follows an equal one
 	specs  [1024]*events.JobSpec
 	owners [256]*events.Owner
 }
@@ -31,6 +32,9 @@ func (s *sharing) spec(spec *events.JobSpec) *events.JobSpec {
 	if s == nil || spec == nil {
 		return spec
 	}
+	if s.last[0] == spec {
+		return s.last[1]
+	}
 	h := hashed(2166136261, spec.Name)
 	h = hashed(hashed(hashed(h, spec.SubmitLine), spec.Command), spec.Script.GetSubject())
 	h = (h ^ uint32(spec.Script.GetOffset())) * 16777619
@@ -38,6 +42,7 @@ func (s *sharing) spec(spec *events.JobSpec) *events.JobSpec {
 	if *at == nil || !(*at).EqualVT(spec) {
 		*at = spec
 	}
+	s.last = [2]*events.JobSpec{spec, *at}
 	return *at
 }
 
