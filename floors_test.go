@@ -21,6 +21,8 @@ var floors = map[string]int{
 	"events/hostlist":     -1,
 	"events/idset":        -1,
 	"events/tres":         -1,
+	"events/plain":        -1,
+	"events/schema":       0,
 	"events":              0,
 	"projections":         1,
 	"events/bus":          1,
@@ -56,7 +58,7 @@ var floors = map[string]int{
 var inside = []string{"events/bus", "cli/slurm", "cli", "executor/cgroup", "executor/gpu", "executor/supervisor", "integration", "scheduler/sim"}
 
 // pure packages decide and fold: no clock, no chance, no disk, no network, no environment.
-var pure = []string{"events", "events/filename", "events/hostlist", "events/idset", "events/tres", "projections", "projections/story", "ledger/rows",
+var pure = []string{"events", "events/filename", "events/hostlist", "events/idset", "events/tres", "events/plain", "events/schema", "projections", "projections/story", "ledger/rows",
 	"scheduler/admit", "scheduler/rank", "scheduler/place", "scheduler/cycle", "scheduler/sim", "scheduler/plan", "cli/slurm", "executor/layout"}
 
 // impure names what a pure package may not call, by import path.

@@ -41,18 +41,8 @@
 package events
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
+	plaintext "stint/events/plain"
+	strconv "strconv"
 )
 
 type Verb int32
@@ -138,24 +128,53 @@ func (x Verb) Enum() *Verb {
 }
 
 func (x Verb) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "VERB_UNKNOWN"
+	case 1:
+		return "SUBMIT"
+	case 2:
+		return "CANCEL"
+	case 3:
+		return "HOLD"
+	case 4:
+		return "RELEASE"
+	case 5:
+		return "REQUEUE"
+	case 6:
+		return "UPDATE_JOB"
+	case 7:
+		return "UPDATE_NODE"
+	case 8:
+		return "CONFIGURE"
+	case 9:
+		return "SUSPEND"
+	case 10:
+		return "RESUME"
+	case 11:
+		return "ADMINISTER"
+	case 15:
+		return "UPDATE_PARTITION"
+	case 12:
+		return "NOTIFY"
+	case 13:
+		return "TOP"
+	case 14:
+		return "SET_CONFIG"
+	case 16:
+		return "COMPLETE"
+	case 17:
+		return "UPDATE_STEP"
+	case 30:
+		return "CRONTAB"
+	case 31:
+		return "SET_TRIGGER"
+	case 32:
+		return "CLEAR_TRIGGERS"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Verb) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[0].Descriptor()
-}
-
-func (Verb) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[0]
-}
-
-func (x Verb) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Verb.Descriptor instead.
 func (Verb) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{0}
 }
@@ -175,24 +194,17 @@ func (x TriggerOf) Enum() *TriggerOf {
 }
 
 func (x TriggerOf) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "TRIGGER_NODE"
+	case 1:
+		return "TRIGGER_JOB"
+	case 2:
+		return "TRIGGER_CONTROLLER"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (TriggerOf) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[1].Descriptor()
-}
-
-func (TriggerOf) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[1]
-}
-
-func (x TriggerOf) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TriggerOf.Descriptor instead.
 func (TriggerOf) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{1}
 }
@@ -224,24 +236,41 @@ func (x TriggerKind) Enum() *TriggerKind {
 }
 
 func (x TriggerKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "TRIGGER_NOTHING"
+	case 1:
+		return "TRIGGER_UP"
+	case 2:
+		return "TRIGGER_DOWN"
+	case 3:
+		return "TRIGGER_FAIL"
+	case 4:
+		return "TRIGGER_TIME"
+	case 5:
+		return "TRIGGER_FINI"
+	case 6:
+		return "TRIGGER_RECONFIG"
+	case 7:
+		return "TRIGGER_IDLE"
+	case 8:
+		return "TRIGGER_DRAINED"
+	case 9:
+		return "TRIGGER_DRAINING"
+	case 10:
+		return "TRIGGER_RESUME"
+	case 11:
+		return "TRIGGER_CONTROLLER_FAILED"
+	case 12:
+		return "TRIGGER_CONTROLLER_RESUMED"
+	case 13:
+		return "TRIGGER_CONTROL_RESUMED"
+	case 14:
+		return "TRIGGER_CONTROL_ASSUMED"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (TriggerKind) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[2].Descriptor()
-}
-
-func (TriggerKind) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[2]
-}
-
-func (x TriggerKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TriggerKind.Descriptor instead.
 func (TriggerKind) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{2}
 }
@@ -261,24 +290,17 @@ func (x PartitionAct) Enum() *PartitionAct {
 }
 
 func (x PartitionAct) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "PARTITION_CREATE"
+	case 1:
+		return "PARTITION_CHANGE"
+	case 2:
+		return "PARTITION_DELETE"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (PartitionAct) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[3].Descriptor()
-}
-
-func (PartitionAct) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[3]
-}
-
-func (x PartitionAct) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PartitionAct.Descriptor instead.
 func (PartitionAct) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{3}
 }
@@ -303,24 +325,27 @@ func (x NodeOrder) Enum() *NodeOrder {
 }
 
 func (x NodeOrder) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "NODE_KEEP"
+	case 1:
+		return "NODE_DRAIN"
+	case 2:
+		return "NODE_DOWN"
+	case 3:
+		return "NODE_RESUME"
+	case 4:
+		return "NODE_UNDRAIN"
+	case 5:
+		return "NODE_FAIL_ORDER"
+	case 6:
+		return "NODE_IDLE"
+	case 17:
+		return "NODE_FUTURE"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (NodeOrder) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[4].Descriptor()
-}
-
-func (NodeOrder) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[4]
-}
-
-func (x NodeOrder) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use NodeOrder.Descriptor instead.
 func (NodeOrder) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{4}
 }
@@ -341,24 +366,19 @@ func (x PolicyDeed) Enum() *PolicyDeed {
 }
 
 func (x PolicyDeed) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "POLICY_NOTHING"
+	case 1:
+		return "POLICY_ADD"
+	case 2:
+		return "POLICY_MODIFY"
+	case 3:
+		return "POLICY_DELETE"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (PolicyDeed) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[5].Descriptor()
-}
-
-func (PolicyDeed) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[5]
-}
-
-func (x PolicyDeed) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PolicyDeed.Descriptor instead.
 func (PolicyDeed) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{5}
 }
@@ -383,24 +403,27 @@ func (x PolicyKind) Enum() *PolicyKind {
 }
 
 func (x PolicyKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "POLICY_NONE"
+	case 1:
+		return "POLICY_CLUSTER"
+	case 2:
+		return "POLICY_ACCOUNT"
+	case 3:
+		return "POLICY_USER"
+	case 4:
+		return "POLICY_ASSOCIATION"
+	case 5:
+		return "POLICY_QOS"
+	case 6:
+		return "POLICY_COORDINATOR"
+	case 7:
+		return "POLICY_WCKEY"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (PolicyKind) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[6].Descriptor()
-}
-
-func (PolicyKind) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[6]
-}
-
-func (x PolicyKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PolicyKind.Descriptor instead.
 func (PolicyKind) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{6}
 }
@@ -420,24 +443,17 @@ func (x AdminLevel) Enum() *AdminLevel {
 }
 
 func (x AdminLevel) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "ADMIN_NONE"
+	case 1:
+		return "ADMIN_OPERATOR"
+	case 2:
+		return "ADMIN_ADMINISTRATOR"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (AdminLevel) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[7].Descriptor()
-}
-
-func (AdminLevel) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[7]
-}
-
-func (x AdminLevel) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AdminLevel.Descriptor instead.
 func (AdminLevel) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{7}
 }
@@ -532,24 +548,81 @@ func (x Limit) Enum() *Limit {
 }
 
 func (x Limit) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "LIMIT_NONE"
+	case 1:
+		return "SHARES"
+	case 2:
+		return "PRIORITY_VALUE"
+	case 3:
+		return "GRP_JOBS"
+	case 4:
+		return "GRP_JOBS_ACCRUE"
+	case 5:
+		return "GRP_SUBMIT"
+	case 6:
+		return "GRP_WALL"
+	case 7:
+		return "GRP_TRES"
+	case 8:
+		return "GRP_TRES_MINS"
+	case 9:
+		return "GRP_TRES_RUN_MINS"
+	case 10:
+		return "MAX_JOBS"
+	case 11:
+		return "MAX_JOBS_ACCRUE"
+	case 12:
+		return "MAX_SUBMIT"
+	case 13:
+		return "MAX_WALL"
+	case 14:
+		return "MAX_TRES_PER_JOB"
+	case 15:
+		return "MAX_TRES_PER_NODE"
+	case 16:
+		return "MAX_TRES_MINS_PER_JOB"
+	case 17:
+		return "MAX_TRES_RUN_MINS"
+	case 18:
+		return "MIN_PRIO_THRESHOLD"
+	case 50:
+		return "MAX_JOBS_PER_USER"
+	case 51:
+		return "MAX_JOBS_PER_ACCOUNT"
+	case 52:
+		return "MAX_JOBS_ACCRUE_PER_USER"
+	case 53:
+		return "MAX_JOBS_ACCRUE_PER_ACCOUNT"
+	case 54:
+		return "MAX_SUBMIT_PER_USER"
+	case 55:
+		return "MAX_SUBMIT_PER_ACCOUNT"
+	case 56:
+		return "MAX_TRES_PER_USER"
+	case 57:
+		return "MAX_TRES_PER_ACCOUNT"
+	case 58:
+		return "MAX_TRES_RUN_MINS_PER_USER"
+	case 59:
+		return "MAX_TRES_RUN_MINS_PER_ACCOUNT"
+	case 60:
+		return "MIN_TRES_PER_JOB"
+	case 61:
+		return "GRACE_TIME"
+	case 62:
+		return "PREEMPT_EXEMPT_TIME"
+	case 63:
+		return "USAGE_FACTOR"
+	case 64:
+		return "USAGE_THRESHOLD"
+	case 65:
+		return "LIMIT_FACTOR"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Limit) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[8].Descriptor()
-}
-
-func (Limit) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[8]
-}
-
-func (x Limit) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Limit.Descriptor instead.
 func (Limit) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{8}
 }
@@ -569,24 +642,17 @@ func (x Choice) Enum() *Choice {
 }
 
 func (x Choice) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "CHOICE_DEFAULT"
+	case 1:
+		return "CHOICE_YES"
+	case 2:
+		return "CHOICE_NO"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Choice) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[9].Descriptor()
-}
-
-func (Choice) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[9]
-}
-
-func (x Choice) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Choice.Descriptor instead.
 func (Choice) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{9}
 }
@@ -607,24 +673,19 @@ func (x Exclusive) Enum() *Exclusive {
 }
 
 func (x Exclusive) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "SHARED"
+	case 1:
+		return "EXCLUSIVE_NODE"
+	case 2:
+		return "EXCLUSIVE_USER"
+	case 3:
+		return "EXCLUSIVE_MCS"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Exclusive) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[10].Descriptor()
-}
-
-func (Exclusive) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[10]
-}
-
-func (x Exclusive) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Exclusive.Descriptor instead.
 func (Exclusive) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{10}
 }
@@ -645,24 +706,19 @@ func (x Scope) Enum() *Scope {
 }
 
 func (x Scope) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "PER_NODE"
+	case 1:
+		return "PER_TASK"
+	case 2:
+		return "PER_SOCKET"
+	case 3:
+		return "PER_JOB"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[11].Descriptor()
-}
-
-func (Scope) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[11]
-}
-
-func (x Scope) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{11}
 }
@@ -687,24 +743,27 @@ func (x DependencyKind) Enum() *DependencyKind {
 }
 
 func (x DependencyKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "DEPENDENCY_NONE"
+	case 1:
+		return "AFTER"
+	case 2:
+		return "AFTER_OK"
+	case 3:
+		return "AFTER_NOT_OK"
+	case 4:
+		return "AFTER_ANY"
+	case 5:
+		return "AFTER_CORR"
+	case 6:
+		return "SINGLETON"
+	case 7:
+		return "AFTER_BURST_BUFFER"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (DependencyKind) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[12].Descriptor()
-}
-
-func (DependencyKind) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[12]
-}
-
-func (x DependencyKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use DependencyKind.Descriptor instead.
 func (DependencyKind) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{12}
 }
@@ -724,24 +783,17 @@ func (x HoldKind) Enum() *HoldKind {
 }
 
 func (x HoldKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "NOT_HELD"
+	case 1:
+		return "HELD_USER"
+	case 2:
+		return "HELD_ADMIN"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (HoldKind) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[13].Descriptor()
-}
-
-func (HoldKind) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[13]
-}
-
-func (x HoldKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use HoldKind.Descriptor instead.
 func (HoldKind) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
@@ -855,24 +907,101 @@ func (x Code) Enum() *Code {
 }
 
 func (x Code) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "OK"
+	case 1:
+		return "MALFORMED"
+	case 2:
+		return "INVALID_PARTITION"
+	case 3:
+		return "INVALID_ACCOUNT"
+	case 4:
+		return "INVALID_QOS"
+	case 5:
+		return "INVALID_FEATURE"
+	case 6:
+		return "NODE_CONFIG_UNAVAILABLE"
+	case 7:
+		return "INVALID_TIME_LIMIT"
+	case 8:
+		return "TOO_MANY_CPUS"
+	case 9:
+		return "POLICY"
+	case 10:
+		return "INVALID_GRES"
+	case 11:
+		return "UNKNOWN_JOB"
+	case 12:
+		return "ACCESS_DENIED"
+	case 13:
+		return "ALREADY_DONE"
+	case 14:
+		return "INVALID_ARRAY"
+	case 15:
+		return "INVALID_DEPENDENCY"
+	case 16:
+		return "INVALID_NODE"
+	case 17:
+		return "PARTITION_DOWN"
+	case 18:
+		return "PARTITION_ACCESS"
+	case 19:
+		return "NOT_REQUEUEABLE"
+	case 20:
+		return "INTERNAL"
+	case 21:
+		return "INVALID_MEMORY"
+	case 22:
+		return "QUEUE_FULL"
+	case 23:
+		return "UNSUPPORTED"
+	case 24:
+		return "INVALID_CONFIG"
+	case 25:
+		return "ROOT_DENIED"
+	case 26:
+		return "INVALID_NODE_COUNT"
+	case 27:
+		return "INVALID_LICENSE"
+	case 28:
+		return "INVALID_RESERVATION"
+	case 29:
+		return "BAD_STATE"
+	case 30:
+		return "RATE_LIMITED"
+	case 31:
+		return "POLICY_REFUSED"
+	case 32:
+		return "JOBS_ACTIVE"
+	case 33:
+		return "INVALID_WCKEY"
+	case 34:
+		return "INVALID_NODE_STATE"
+	case 35:
+		return "PARTITION_IN_USE"
+	case 36:
+		return "PARTITION_EXISTS"
+	case 37:
+		return "NOT_WHOLE_HET_JOB"
+	case 38:
+		return "NOT_HET_JOB_LEADER"
+	case 70:
+		return "UNKNOWN_STEP"
+	case 60:
+		return "CRON_CANCEL"
+	case 61:
+		return "CRON_CHANGE"
+	case 62:
+		return "CRON_DISABLED"
+	case 63:
+		return "DUPLICATE_TRIGGER"
+	case 64:
+		return "NO_TRIGGER"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Code) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[14].Descriptor()
-}
-
-func (Code) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[14]
-}
-
-func (x Code) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Code.Descriptor instead.
 func (Code) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
@@ -911,24 +1040,27 @@ func (x StopCause) Enum() *StopCause {
 }
 
 func (x StopCause) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "STOP_UNKNOWN"
+	case 1:
+		return "STOP_CANCEL"
+	case 2:
+		return "STOP_TIME_LIMIT"
+	case 3:
+		return "STOP_NODE_LOST"
+	case 4:
+		return "STOP_PREEMPT"
+	case 5:
+		return "STOP_REQUEUE"
+	case 6:
+		return "STOP_DEADLINE"
+	case 7:
+		return "STOP_COMPLETE"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (StopCause) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[15].Descriptor()
-}
-
-func (StopCause) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[15]
-}
-
-func (x StopCause) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use StopCause.Descriptor instead.
 func (StopCause) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
@@ -975,24 +1107,35 @@ func (x JobState) Enum() *JobState {
 }
 
 func (x JobState) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "PENDING"
+	case 1:
+		return "RUNNING"
+	case 2:
+		return "SUSPENDED"
+	case 3:
+		return "COMPLETED"
+	case 4:
+		return "CANCELLED"
+	case 5:
+		return "FAILED"
+	case 6:
+		return "TIMEOUT"
+	case 7:
+		return "NODE_FAIL"
+	case 8:
+		return "PREEMPTED"
+	case 9:
+		return "BOOT_FAIL"
+	case 10:
+		return "DEADLINE"
+	case 11:
+		return "OUT_OF_MEMORY"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (JobState) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[16].Descriptor()
-}
-
-func (JobState) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[16]
-}
-
-func (x JobState) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use JobState.Descriptor instead.
 func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
@@ -1088,24 +1231,83 @@ func (x Reason) Enum() *Reason {
 }
 
 func (x Reason) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "NONE"
+	case 1:
+		return "PRIORITY"
+	case 2:
+		return "DEPENDENCY"
+	case 3:
+		return "RESOURCES"
+	case 4:
+		return "PARTITION_NODE_LIMIT"
+	case 5:
+		return "PARTITION_TIME_LIMIT"
+	case 6:
+		return "PARTITION_DOWN_REASON"
+	case 7:
+		return "PARTITION_INACTIVE"
+	case 8:
+		return "JOB_HELD_ADMIN"
+	case 9:
+		return "JOB_HELD_USER"
+	case 10:
+		return "BEGIN_TIME"
+	case 11:
+		return "LICENSES"
+	case 12:
+		return "ASSOC_JOB_LIMIT"
+	case 14:
+		return "RESERVATION"
+	case 15:
+		return "REQ_NODE_NOT_AVAIL"
+	case 22:
+		return "NODE_DOWN_REASON"
+	case 23:
+		return "BAD_CONSTRAINTS"
+	case 24:
+		return "SYSTEM_FAILURE"
+	case 25:
+		return "JOB_LAUNCH_FAILURE"
+	case 26:
+		return "NON_ZERO_EXIT_CODE"
+	case 27:
+		return "RAISED_SIGNAL"
+	case 28:
+		return "TIME_LIMIT"
+	case 30:
+		return "INVALID_ACCOUNT_REASON"
+	case 31:
+		return "INVALID_QOS_REASON"
+	case 33:
+		return "CLEANING"
+	case 38:
+		return "DEPENDENCY_NEVER_SATISFIED"
+	case 60:
+		return "JOB_ARRAY_TASK_LIMIT"
+	case 61:
+		return "DEADLINE_REASON"
+	case 62:
+		return "PARTITION_CONFIG"
+	case 63:
+		return "OUT_OF_MEMORY_REASON"
+	case 64:
+		return "JOB_HOLD_MAX_REQUEUE"
+	case 65:
+		return "STATUS_LOST"
+	case 66:
+		return "MEM_PER_LIMIT"
+	case 67:
+		return "ACCOUNT_NOT_ALLOWED"
+	case 68:
+		return "QOS_NOT_ALLOWED"
+	case 69:
+		return "JOB_REQUEUED_HELD"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Reason) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[17].Descriptor()
-}
-
-func (Reason) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[17]
-}
-
-func (x Reason) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
@@ -1150,24 +1352,33 @@ func (x EndCause) Enum() *EndCause {
 }
 
 func (x EndCause) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "EXITED"
+	case 1:
+		return "LAUNCH_FAILED"
+	case 2:
+		return "OOM_KILLED"
+	case 3:
+		return "LIMIT_PASSED"
+	case 4:
+		return "STATUS_UNSEEN"
+	case 5:
+		return "NODE_REBOOTED"
+	case 6:
+		return "STOPPED"
+	case 7:
+		return "RUN_VOID"
+	case 8:
+		return "NODE_WAS_LOST"
+	case 9:
+		return "NODE_UNFIT"
+	case 10:
+		return "MEMORY_PASSED"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (EndCause) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[18].Descriptor()
-}
-
-func (EndCause) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[18]
-}
-
-func (x EndCause) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use EndCause.Descriptor instead.
 func (EndCause) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
@@ -1209,24 +1420,29 @@ func (x Private) Enum() *Private {
 }
 
 func (x Private) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "PRIVATE_NONE"
+	case 1:
+		return "PRIVATE_JOBS"
+	case 2:
+		return "PRIVATE_NODES"
+	case 3:
+		return "PRIVATE_PARTITIONS"
+	case 4:
+		return "PRIVATE_USAGE"
+	case 5:
+		return "PRIVATE_EVENTS"
+	case 6:
+		return "PRIVATE_ACCOUNTS"
+	case 7:
+		return "PRIVATE_USERS"
+	case 8:
+		return "PRIVATE_RESERVATIONS"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Private) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[19].Descriptor()
-}
-
-func (Private) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[19]
-}
-
-func (x Private) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Private.Descriptor instead.
 func (Private) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
@@ -1247,64 +1463,39 @@ func (x PartitionState) Enum() *PartitionState {
 }
 
 func (x PartitionState) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "PARTITION_UP"
+	case 1:
+		return "PARTITION_DOWN_STATE"
+	case 2:
+		return "PARTITION_DRAIN"
+	case 3:
+		return "PARTITION_INACTIVE_STATE"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (PartitionState) Descriptor() protoreflect.EnumDescriptor {
-	file_events_events_proto_init()
-	return file_events_events_proto_enumTypes[20].Descriptor()
-}
-
-func (PartitionState) Type() protoreflect.EnumType {
-	file_events_events_proto_init()
-	return &file_events_events_proto_enumTypes[20]
-}
-
-func (x PartitionState) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PartitionState.Descriptor instead.
 func (PartitionState) EnumDescriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
 
 // IntentBatch is one message of an agent: what waited when it was sent, at most 256 KiB.
 type IntentBatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intents       []*Intent              `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intents       []*Intent `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
+	unknownFields []byte
 }
 
 func (x *IntentBatch) Reset() {
-	file_events_events_proto_init()
 	*x = IntentBatch{}
-	mi := &file_events_events_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *IntentBatch) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*IntentBatch) ProtoMessage() {}
 
-func (x *IntentBatch) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use IntentBatch.ProtoReflect.Descriptor instead.
 func (*IntentBatch) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{0}
 }
@@ -1318,44 +1509,24 @@ func (x *IntentBatch) GetIntents() []*Intent {
 
 // Intent: the frame that the fold reads. body is opaque to all but admission.
 type Intent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verb          Verb                   `protobuf:"varint,1,opt,name=verb,proto3,enum=stint.events.Verb" json:"verb,omitempty"`
-	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"` // 16 random bytes: the same wish told twice is one wish
-	Author        *Author                `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	Ids           uint32                 `protobuf:"varint,4,opt,name=ids,proto3" json:"ids,omitempty"` // job ids it takes from the counter: 1 for a submission, the number of components for a het job, of entries for a crontab; ≤ 128
-	Body          []byte                 `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Verb          Verb    `protobuf:"varint,1,opt,name=verb,proto3,enum=stint.events.Verb" json:"verb,omitempty"`
+	Nonce         []byte  `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"` // 16 random bytes: the same wish told twice is one wish
+	Author        *Author `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	Ids           uint32  `protobuf:"varint,4,opt,name=ids,proto3" json:"ids,omitempty"` // job ids it takes from the counter: 1 for a submission, the number of components for a het job, of entries for a crontab; ≤ 128
+	Body          []byte  `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Intent) Reset() {
-	file_events_events_proto_init()
 	*x = Intent{}
-	mi := &file_events_events_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Intent) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Intent) ProtoMessage() {}
 
-func (x *Intent) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Intent.ProtoReflect.Descriptor instead.
 func (*Intent) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{1}
 }
@@ -1397,46 +1568,26 @@ func (x *Intent) GetBody() []byte {
 
 // Author: who wished it, as the edge (the agent, by the kernel's word) knows them.
 type Author struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	Gid           uint32                 `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`
-	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	Group         string                 `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
-	Groups        []uint32               `protobuf:"varint,5,rep,packed,name=groups,proto3" json:"groups,omitempty"`                   // supplementary group ids
-	GroupNames    []string               `protobuf:"bytes,6,rep,name=group_names,json=groupNames,proto3" json:"group_names,omitempty"` // names of gid and groups, for AllowGroups
-	Host          string                 `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`                               // where it was said
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Uid           uint32   `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid           uint32   `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`
+	User          string   `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Group         string   `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
+	Groups        []uint32 `protobuf:"varint,5,rep,packed,name=groups,proto3" json:"groups,omitempty"`                   // supplementary group ids
+	GroupNames    []string `protobuf:"bytes,6,rep,name=group_names,json=groupNames,proto3" json:"group_names,omitempty"` // names of gid and groups, for AllowGroups
+	Host          string   `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`                               // where it was said
+	unknownFields []byte
 }
 
 func (x *Author) Reset() {
-	file_events_events_proto_init()
 	*x = Author{}
-	mi := &file_events_events_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Author) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Author) ProtoMessage() {}
 
-func (x *Author) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Author.ProtoReflect.Descriptor instead.
 func (*Author) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{2}
 }
@@ -1492,43 +1643,23 @@ func (x *Author) GetHost() string {
 
 // BlobRef points into BLOBS: bytes offset..offset+length of the last message of subject.
 type BlobRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	Offset        uint64                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Length        uint64                 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
-	Sha256        []byte                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Subject       string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	Offset        uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        uint64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	Sha256        []byte `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields []byte
 }
 
 func (x *BlobRef) Reset() {
-	file_events_events_proto_init()
 	*x = BlobRef{}
-	mi := &file_events_events_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *BlobRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*BlobRef) ProtoMessage() {}
 
-func (x *BlobRef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BlobRef.ProtoReflect.Descriptor instead.
 func (*BlobRef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{3}
 }
@@ -1562,40 +1693,20 @@ func (x *BlobRef) GetSha256() []byte {
 }
 
 type Submit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Components    []*JobSpec             `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Components    []*JobSpec `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Submit) Reset() {
-	file_events_events_proto_init()
 	*x = Submit{}
-	mi := &file_events_events_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Submit) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Submit) ProtoMessage() {}
 
-func (x *Submit) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Submit.ProtoReflect.Descriptor instead.
 func (*Submit) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{4}
 }
@@ -1609,46 +1720,26 @@ func (x *Submit) GetComponents() []*JobSpec {
 
 // Target: a job, an array's pending remainder and tasks, some tasks of an array, a heterogeneous job or a component of one.
 type Target struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`            // job id, or the array's id
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // with has_tasks: bit words of array indices
-	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
-	Step          uint32                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"` // with has_step: only that step
-	HasStep       bool                   `protobuf:"varint,5,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
-	Component     uint32                 `protobuf:"varint,6,opt,name=component,proto3" json:"component,omitempty"` // with has_component: only that one of the heterogeneous job
-	HasComponent  bool                   `protobuf:"varint,7,opt,name=has_component,json=hasComponent,proto3" json:"has_component,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`            // job id, or the array's id
+	Tasks         []uint64 `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // with has_tasks: bit words of array indices
+	HasTasks      bool     `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
+	Step          uint32   `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"` // with has_step: only that step
+	HasStep       bool     `protobuf:"varint,5,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
+	Component     uint32   `protobuf:"varint,6,opt,name=component,proto3" json:"component,omitempty"` // with has_component: only that one of the heterogeneous job
+	HasComponent  bool     `protobuf:"varint,7,opt,name=has_component,json=hasComponent,proto3" json:"has_component,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Target) Reset() {
-	file_events_events_proto_init()
 	*x = Target{}
-	mi := &file_events_events_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Target) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Target) ProtoMessage() {}
 
-func (x *Target) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{5}
 }
@@ -1704,48 +1795,28 @@ func (x *Target) GetHasComponent() bool {
 
 // Filter: jobs that meet every field that is set (scancel's filters). Empty lists do not restrict.
 type Filter struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Users         []string               `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
-	Accounts      []string               `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	Partitions    []string               `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	Names         []string               `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
-	Qos           []string               `protobuf:"bytes,5,rep,name=qos,proto3" json:"qos,omitempty"`
-	States        []JobState             `protobuf:"varint,6,rep,packed,name=states,proto3,enum=stint.events.JobState" json:"states,omitempty"` // PENDING, RUNNING, SUSPENDED
-	Nodes         string                 `protobuf:"bytes,7,opt,name=nodes,proto3" json:"nodes,omitempty"`                                      // hostlist; jobs on any of them
-	Reservation   string                 `protobuf:"bytes,8,opt,name=reservation,proto3" json:"reservation,omitempty"`
-	Wckey         string                 `protobuf:"bytes,9,opt,name=wckey,proto3" json:"wckey,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Users         []string   `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"`
+	Accounts      []string   `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Partitions    []string   `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Names         []string   `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
+	Qos           []string   `protobuf:"bytes,5,rep,name=qos,proto3" json:"qos,omitempty"`
+	States        []JobState `protobuf:"varint,6,rep,packed,name=states,proto3,enum=stint.events.JobState" json:"states,omitempty"` // PENDING, RUNNING, SUSPENDED
+	Nodes         string     `protobuf:"bytes,7,opt,name=nodes,proto3" json:"nodes,omitempty"`                                      // hostlist; jobs on any of them
+	Reservation   string     `protobuf:"bytes,8,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	Wckey         string     `protobuf:"bytes,9,opt,name=wckey,proto3" json:"wckey,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Filter) Reset() {
-	file_events_events_proto_init()
 	*x = Filter{}
-	mi := &file_events_events_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Filter) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Filter) ProtoMessage() {}
 
-func (x *Filter) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{6}
 }
@@ -1814,45 +1885,25 @@ func (x *Filter) GetWckey() string {
 }
 
 type Cancel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`                       // these …
-	Filter        *Filter                `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`                         // … or (no targets) all that meet it; both: targets that meet it
-	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`                        // 0: end the jobs; else only send this signal
-	BatchOnly     bool                   `protobuf:"varint,4,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"` // -b
-	Full          bool                   `protobuf:"varint,5,opt,name=full,proto3" json:"full,omitempty"`                            // -f: shell and steps
-	Cron          bool                   `protobuf:"varint,20,opt,name=cron,proto3" json:"cron,omitempty"`                           // -c: jobs of a crontab too, where the site wants that said
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Targets       []*Target `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`                       // these …
+	Filter        *Filter   `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`                         // … or (no targets) all that meet it; both: targets that meet it
+	Signal        int32     `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`                        // 0: end the jobs; else only send this signal
+	BatchOnly     bool      `protobuf:"varint,4,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"` // -b
+	Full          bool      `protobuf:"varint,5,opt,name=full,proto3" json:"full,omitempty"`                            // -f: shell and steps
+	Cron          bool      `protobuf:"varint,20,opt,name=cron,proto3" json:"cron,omitempty"`                           // -c: jobs of a crontab too, where the site wants that said
+	unknownFields []byte
 }
 
 func (x *Cancel) Reset() {
-	file_events_events_proto_init()
 	*x = Cancel{}
-	mi := &file_events_events_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Cancel) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Cancel) ProtoMessage() {}
 
-func (x *Cancel) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{7}
 }
@@ -1900,41 +1951,21 @@ func (x *Cancel) GetCron() bool {
 }
 
 type Select struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	Admin         bool                   `protobuf:"varint,2,opt,name=admin,proto3" json:"admin,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Targets       []*Target `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	Admin         bool      `protobuf:"varint,2,opt,name=admin,proto3" json:"admin,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Select) Reset() {
-	file_events_events_proto_init()
 	*x = Select{}
-	mi := &file_events_events_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Select) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Select) ProtoMessage() {}
 
-func (x *Select) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Select.ProtoReflect.Descriptor instead.
 func (*Select) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{8}
 }
@@ -1954,43 +1985,23 @@ func (x *Select) GetAdmin() bool {
 }
 
 type Requeue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	Hold          bool                   `protobuf:"varint,2,opt,name=hold,proto3" json:"hold,omitempty"`
-	Incomplete    bool                   `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	Special       bool                   `protobuf:"varint,4,opt,name=special,proto3" json:"special,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Targets       []*Target `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	Hold          bool      `protobuf:"varint,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	Incomplete    bool      `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	Special       bool      `protobuf:"varint,4,opt,name=special,proto3" json:"special,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Requeue) Reset() {
-	file_events_events_proto_init()
 	*x = Requeue{}
-	mi := &file_events_events_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Requeue) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Requeue) ProtoMessage() {}
 
-func (x *Requeue) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Requeue.ProtoReflect.Descriptor instead.
 func (*Requeue) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{9}
 }
@@ -2024,41 +2035,21 @@ func (x *Requeue) GetSpecial() bool {
 }
 
 type Notify struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Targets       []*Target `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	Text          string    `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Notify) Reset() {
-	file_events_events_proto_init()
 	*x = Notify{}
-	mi := &file_events_events_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Notify) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Notify) ProtoMessage() {}
 
-func (x *Notify) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Notify.ProtoReflect.Descriptor instead.
 func (*Notify) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{10}
 }
@@ -2078,42 +2069,22 @@ func (x *Notify) GetText() string {
 }
 
 type SetConfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Debug         string                 `protobuf:"bytes,1,opt,name=debug,proto3" json:"debug,omitempty"`
-	FlagsOn       []string               `protobuf:"bytes,2,rep,name=flags_on,json=flagsOn,proto3" json:"flags_on,omitempty"`
-	FlagsOff      []string               `protobuf:"bytes,3,rep,name=flags_off,json=flagsOff,proto3" json:"flags_off,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Debug         string   `protobuf:"bytes,1,opt,name=debug,proto3" json:"debug,omitempty"`
+	FlagsOn       []string `protobuf:"bytes,2,rep,name=flags_on,json=flagsOn,proto3" json:"flags_on,omitempty"`
+	FlagsOff      []string `protobuf:"bytes,3,rep,name=flags_off,json=flagsOff,proto3" json:"flags_off,omitempty"`
+	unknownFields []byte
 }
 
 func (x *SetConfig) Reset() {
-	file_events_events_proto_init()
 	*x = SetConfig{}
-	mi := &file_events_events_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *SetConfig) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*SetConfig) ProtoMessage() {}
 
-func (x *SetConfig) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetConfig.ProtoReflect.Descriptor instead.
 func (*SetConfig) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{11}
 }
@@ -2141,42 +2112,22 @@ func (x *SetConfig) GetFlagsOff() []string {
 
 // Complete: whoever holds an allocation without a script (salloc, srun) is done with it; the status is what it came to.
 type Complete struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	ExitCode      uint32                 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal    uint32                 `protobuf:"varint,3,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	ExitCode      uint32 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32 `protobuf:"varint,3,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Complete) Reset() {
-	file_events_events_proto_init()
 	*x = Complete{}
-	mi := &file_events_events_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Complete) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Complete) ProtoMessage() {}
 
-func (x *Complete) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{12}
 }
@@ -2204,42 +2155,22 @@ func (x *Complete) GetExitSignal() uint32 {
 
 // UpdateStep: another time limit for numbered steps; of a target without a step for all that the job has.
 type UpdateStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Targets       []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	TimeLimitS    uint32                 `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`            // 0xffffffff: none of its own
-	TimeLimitAddS int32                  `protobuf:"varint,3,opt,name=time_limit_add_s,json=timeLimitAddS,proto3" json:"time_limit_add_s,omitempty"` // not 0: so much more, or less, than it has
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Targets       []*Target `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	TimeLimitS    uint32    `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`            // 0xffffffff: none of its own
+	TimeLimitAddS int32     `protobuf:"varint,3,opt,name=time_limit_add_s,json=timeLimitAddS,proto3" json:"time_limit_add_s,omitempty"` // not 0: so much more, or less, than it has
+	unknownFields []byte
 }
 
 func (x *UpdateStep) Reset() {
-	file_events_events_proto_init()
 	*x = UpdateStep{}
-	mi := &file_events_events_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UpdateStep) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UpdateStep) ProtoMessage() {}
 
-func (x *UpdateStep) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateStep.ProtoReflect.Descriptor instead.
 func (*UpdateStep) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{13}
 }
@@ -2267,43 +2198,23 @@ func (x *UpdateStep) GetTimeLimitAddS() int32 {
 
 // Crontab: all that a user wants run again and again, in place of what there was. The entries are those of text, in its order.
 type Crontab struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	Entries       []*JobSpec             `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"` // each with cron
-	Owner         *Author                `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`     // whose it is, where an administrator writes another's
-	Remove        bool                   `protobuf:"varint,4,opt,name=remove,proto3" json:"remove,omitempty"`  // there is none from here on
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Text          string     `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Entries       []*JobSpec `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"` // each with cron
+	Owner         *Author    `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`     // whose it is, where an administrator writes another's
+	Remove        bool       `protobuf:"varint,4,opt,name=remove,proto3" json:"remove,omitempty"`  // there is none from here on
+	unknownFields []byte
 }
 
 func (x *Crontab) Reset() {
-	file_events_events_proto_init()
 	*x = Crontab{}
-	mi := &file_events_events_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Crontab) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Crontab) ProtoMessage() {}
 
-func (x *Crontab) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Crontab.ProtoReflect.Descriptor instead.
 func (*Crontab) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{14}
 }
@@ -2338,48 +2249,28 @@ func (x *Crontab) GetRemove() bool {
 
 // Cron: the minutes at which a job recurs, bit by bit, as crontab(5) has them, and the lines of the crontab that say so.
 type Cron struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Minutes       uint64                 `protobuf:"varint,1,opt,name=minutes,proto3" json:"minutes,omitempty"` // bit m: minute m
-	Hours         uint32                 `protobuf:"varint,2,opt,name=hours,proto3" json:"hours,omitempty"`
-	Days          uint32                 `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`                            // of the month, from bit 1
-	Months        uint32                 `protobuf:"varint,4,opt,name=months,proto3" json:"months,omitempty"`                        // from bit 1
-	Weekdays      uint32                 `protobuf:"varint,5,opt,name=weekdays,proto3" json:"weekdays,omitempty"`                    // bit 0: Sunday
-	Every         uint32                 `protobuf:"varint,6,opt,name=every,proto3" json:"every,omitempty"`                          // fields written as * alone: bit 0 minutes, 1 hours, 2 days, 3 months, 4 weekdays
-	Starred       uint32                 `protobuf:"varint,7,opt,name=starred,proto3" json:"starred,omitempty"`                      // fields that begin with *, with a step or without, likewise
-	FirstLine     uint32                 `protobuf:"varint,8,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"` // from 0: of its options, if it has any
-	LastLine      uint32                 `protobuf:"varint,9,opt,name=last_line,json=lastLine,proto3" json:"last_line,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Minutes       uint64 `protobuf:"varint,1,opt,name=minutes,proto3" json:"minutes,omitempty"` // bit m: minute m
+	Hours         uint32 `protobuf:"varint,2,opt,name=hours,proto3" json:"hours,omitempty"`
+	Days          uint32 `protobuf:"varint,3,opt,name=days,proto3" json:"days,omitempty"`                            // of the month, from bit 1
+	Months        uint32 `protobuf:"varint,4,opt,name=months,proto3" json:"months,omitempty"`                        // from bit 1
+	Weekdays      uint32 `protobuf:"varint,5,opt,name=weekdays,proto3" json:"weekdays,omitempty"`                    // bit 0: Sunday
+	Every         uint32 `protobuf:"varint,6,opt,name=every,proto3" json:"every,omitempty"`                          // fields written as * alone: bit 0 minutes, 1 hours, 2 days, 3 months, 4 weekdays
+	Starred       uint32 `protobuf:"varint,7,opt,name=starred,proto3" json:"starred,omitempty"`                      // fields that begin with *, with a step or without, likewise
+	FirstLine     uint32 `protobuf:"varint,8,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"` // from 0: of its options, if it has any
+	LastLine      uint32 `protobuf:"varint,9,opt,name=last_line,json=lastLine,proto3" json:"last_line,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Cron) Reset() {
-	file_events_events_proto_init()
 	*x = Cron{}
-	mi := &file_events_events_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Cron) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Cron) ProtoMessage() {}
 
-func (x *Cron) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Cron.ProtoReflect.Descriptor instead.
 func (*Cron) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{15}
 }
@@ -2449,42 +2340,22 @@ func (x *Cron) GetLastLine() uint32 {
 
 // Zone: the site's local time: seconds east of UTC, and when that changes. Nothing is said of the time before from_us.
 type Zone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromUs        int64                  `protobuf:"varint,1,opt,name=from_us,json=fromUs,proto3" json:"from_us,omitempty"`
-	OffsetS       int32                  `protobuf:"zigzag32,2,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"`
-	Shifts        []*ZoneShift           `protobuf:"bytes,3,rep,name=shifts,proto3" json:"shifts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	FromUs        int64        `protobuf:"varint,1,opt,name=from_us,json=fromUs,proto3" json:"from_us,omitempty"`
+	OffsetS       int32        `protobuf:"zigzag32,2,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"`
+	Shifts        []*ZoneShift `protobuf:"bytes,3,rep,name=shifts,proto3" json:"shifts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Zone) Reset() {
-	file_events_events_proto_init()
 	*x = Zone{}
-	mi := &file_events_events_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Zone) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Zone) ProtoMessage() {}
 
-func (x *Zone) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Zone.ProtoReflect.Descriptor instead.
 func (*Zone) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{16}
 }
@@ -2511,41 +2382,21 @@ func (x *Zone) GetShifts() []*ZoneShift {
 }
 
 type ZoneShift struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	OffsetS       int32                  `protobuf:"zigzag32,2,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AtUs          int64 `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	OffsetS       int32 `protobuf:"zigzag32,2,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ZoneShift) Reset() {
-	file_events_events_proto_init()
 	*x = ZoneShift{}
-	mi := &file_events_events_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ZoneShift) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ZoneShift) ProtoMessage() {}
 
-func (x *ZoneShift) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ZoneShift.ProtoReflect.Descriptor instead.
 func (*ZoneShift) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{17}
 }
@@ -2566,48 +2417,28 @@ func (x *ZoneShift) GetOffsetS() int32 {
 
 // Trigger: a program that the controller runs, as its owner, when something happens to nodes, a job or the controllers.
 type Trigger struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // given by admission, as is the owner
-	Owner         *Owner                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	Kinds         []TriggerKind          `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=stint.events.TriggerKind" json:"kinds,omitempty"` // any of these
-	Of            TriggerOf              `protobuf:"varint,4,opt,name=of,proto3,enum=stint.events.TriggerOf" json:"of,omitempty"`
-	Nodes         string                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist, or * for all; of jobs: empty
-	Job           uint32                 `protobuf:"varint,6,opt,name=job,proto3" json:"job,omitempty"`
-	OffsetS       int32                  `protobuf:"zigzag32,7,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"` // so long after it happened; before, if negative
-	Permanent     bool                   `protobuf:"varint,8,opt,name=permanent,proto3" json:"permanent,omitempty"`              // it stays when it was pulled
-	Program       string                 `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`                   // path, and arguments behind it, parted by blanks
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32        `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // given by admission, as is the owner
+	Owner         *Owner        `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Kinds         []TriggerKind `protobuf:"varint,3,rep,packed,name=kinds,proto3,enum=stint.events.TriggerKind" json:"kinds,omitempty"` // any of these
+	Of            TriggerOf     `protobuf:"varint,4,opt,name=of,proto3,enum=stint.events.TriggerOf" json:"of,omitempty"`
+	Nodes         string        `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist, or * for all; of jobs: empty
+	Job           uint32        `protobuf:"varint,6,opt,name=job,proto3" json:"job,omitempty"`
+	OffsetS       int32         `protobuf:"zigzag32,7,opt,name=offset_s,json=offsetS,proto3" json:"offset_s,omitempty"` // so long after it happened; before, if negative
+	Permanent     bool          `protobuf:"varint,8,opt,name=permanent,proto3" json:"permanent,omitempty"`              // it stays when it was pulled
+	Program       string        `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`                   // path, and arguments behind it, parted by blanks
+	unknownFields []byte
 }
 
 func (x *Trigger) Reset() {
-	file_events_events_proto_init()
 	*x = Trigger{}
-	mi := &file_events_events_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Trigger) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Trigger) ProtoMessage() {}
 
-func (x *Trigger) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{18}
 }
@@ -2677,42 +2508,22 @@ func (x *Trigger) GetProgram() string {
 
 // ClearTriggers: those that meet all that is set.
 type ClearTriggers struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
-	Uid           *uint32                `protobuf:"varint,3,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Job           uint32  `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	Uid           *uint32 `protobuf:"varint,3,opt,name=uid,proto3,oneof" json:"uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ClearTriggers) Reset() {
-	file_events_events_proto_init()
 	*x = ClearTriggers{}
-	mi := &file_events_events_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ClearTriggers) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ClearTriggers) ProtoMessage() {}
 
-func (x *ClearTriggers) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClearTriggers.ProtoReflect.Descriptor instead.
 func (*ClearTriggers) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{19}
 }
@@ -2740,93 +2551,73 @@ func (x *ClearTriggers) GetUid() uint32 {
 
 // UpdateJob: only fields whose set_* or presence says so change.
 type UpdateJob struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Targets         []*Target              `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
-	TimeLimitS      *uint32                `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3,oneof" json:"time_limit_s,omitempty"` // 0xffffffff: unlimited
-	Partition       *string                `protobuf:"bytes,3,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
-	Name            *string                `protobuf:"bytes,4,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	Priority        *uint32                `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	Nice            *int32                 `protobuf:"varint,6,opt,name=nice,proto3,oneof" json:"nice,omitempty"`
-	Comment         *string                `protobuf:"bytes,7,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
-	ArrayThrottle   *uint32                `protobuf:"varint,8,opt,name=array_throttle,json=arrayThrottle,proto3,oneof" json:"array_throttle,omitempty"`
-	BeginUs         *int64                 `protobuf:"varint,9,opt,name=begin_us,json=beginUs,proto3,oneof" json:"begin_us,omitempty"`
-	Requeue         *bool                  `protobuf:"varint,10,opt,name=requeue,proto3,oneof" json:"requeue,omitempty"`
-	TimeLimitAddS   *int32                 `protobuf:"varint,11,opt,name=time_limit_add_s,json=timeLimitAddS,proto3,oneof" json:"time_limit_add_s,omitempty"` // scontrol's TimeLimit=+N/-N
-	Dependencies    []*Dependency          `protobuf:"bytes,12,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
-	SetDependencies bool                   `protobuf:"varint,13,opt,name=set_dependencies,json=setDependencies,proto3" json:"set_dependencies,omitempty"`
-	DependencyAny   bool                   `protobuf:"varint,14,opt,name=dependency_any,json=dependencyAny,proto3" json:"dependency_any,omitempty"`
-	Account         *string                `protobuf:"bytes,15,opt,name=account,proto3,oneof" json:"account,omitempty"`
-	Qos             *string                `protobuf:"bytes,16,opt,name=qos,proto3,oneof" json:"qos,omitempty"`
-	AdminComment    *string                `protobuf:"bytes,17,opt,name=admin_comment,json=adminComment,proto3,oneof" json:"admin_comment,omitempty"`
-	Features        *string                `protobuf:"bytes,18,opt,name=features,proto3,oneof" json:"features,omitempty"`
-	NodeList        *string                `protobuf:"bytes,19,opt,name=node_list,json=nodeList,proto3,oneof" json:"node_list,omitempty"`
-	Exclude         *string                `protobuf:"bytes,20,opt,name=exclude,proto3,oneof" json:"exclude,omitempty"`
-	MinNodes        *uint32                `protobuf:"varint,21,opt,name=min_nodes,json=minNodes,proto3,oneof" json:"min_nodes,omitempty"`
-	MaxNodes        *uint32                `protobuf:"varint,22,opt,name=max_nodes,json=maxNodes,proto3,oneof" json:"max_nodes,omitempty"`
-	Tasks           *uint32                `protobuf:"varint,23,opt,name=tasks,proto3,oneof" json:"tasks,omitempty"`
-	MemPerNodeMib   *uint64                `protobuf:"varint,24,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3,oneof" json:"mem_per_node_mib,omitempty"`
-	MemPerCpuMib    *uint64                `protobuf:"varint,25,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3,oneof" json:"mem_per_cpu_mib,omitempty"`
-	Wckey           *string                `protobuf:"bytes,26,opt,name=wckey,proto3,oneof" json:"wckey,omitempty"`
-	DeadlineUs      *int64                 `protobuf:"varint,27,opt,name=deadline_us,json=deadlineUs,proto3,oneof" json:"deadline_us,omitempty"`
-	MailUser        *string                `protobuf:"bytes,28,opt,name=mail_user,json=mailUser,proto3,oneof" json:"mail_user,omitempty"`
-	StdOut          *string                `protobuf:"bytes,29,opt,name=std_out,json=stdOut,proto3,oneof" json:"std_out,omitempty"`
-	StdErr          *string                `protobuf:"bytes,30,opt,name=std_err,json=stdErr,proto3,oneof" json:"std_err,omitempty"`
-	StdIn           *string                `protobuf:"bytes,31,opt,name=std_in,json=stdIn,proto3,oneof" json:"std_in,omitempty"`
-	Gres            []*Gres                `protobuf:"bytes,32,rep,name=gres,proto3" json:"gres,omitempty"` // all there is from here on, with set_gres
-	SetGres         bool                   `protobuf:"varint,33,opt,name=set_gres,json=setGres,proto3" json:"set_gres,omitempty"`
-	CpusPerTask     *uint32                `protobuf:"varint,34,opt,name=cpus_per_task,json=cpusPerTask,proto3,oneof" json:"cpus_per_task,omitempty"`
-	MinCpusPerNode  *uint32                `protobuf:"varint,35,opt,name=min_cpus_per_node,json=minCpusPerNode,proto3,oneof" json:"min_cpus_per_node,omitempty"`
-	TmpDiskMib      *uint64                `protobuf:"varint,36,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3,oneof" json:"tmp_disk_mib,omitempty"`
-	Cpus            *uint32                `protobuf:"varint,37,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"` // at least so many in all, however many tasks there are
-	Licenses        *string                `protobuf:"bytes,38,opt,name=licenses,proto3,oneof" json:"licenses,omitempty"`
-	Reservation     *string                `protobuf:"bytes,39,opt,name=reservation,proto3,oneof" json:"reservation,omitempty"`
-	Contiguous      *bool                  `protobuf:"varint,40,opt,name=contiguous,proto3,oneof" json:"contiguous,omitempty"`
-	Exclusive       *Exclusive             `protobuf:"varint,41,opt,name=exclusive,proto3,enum=stint.events.Exclusive,oneof" json:"exclusive,omitempty"`
-	MailTypes       *uint32                `protobuf:"varint,42,opt,name=mail_types,json=mailTypes,proto3,oneof" json:"mail_types,omitempty"`
-	TimeMinS        *uint32                `protobuf:"varint,43,opt,name=time_min_s,json=timeMinS,proto3,oneof" json:"time_min_s,omitempty"`
-	WorkDir         *string                `protobuf:"bytes,44,opt,name=work_dir,json=workDir,proto3,oneof" json:"work_dir,omitempty"`
-	TasksPerNode    *uint32                `protobuf:"varint,45,opt,name=tasks_per_node,json=tasksPerNode,proto3,oneof" json:"tasks_per_node,omitempty"`
-	Extra           *string                `protobuf:"bytes,46,opt,name=extra,proto3,oneof" json:"extra,omitempty"`
-	Switches        *string                `protobuf:"bytes,47,opt,name=switches,proto3,oneof" json:"switches,omitempty"`
-	EndUs           *int64                 `protobuf:"varint,48,opt,name=end_us,json=endUs,proto3,oneof" json:"end_us,omitempty"` // of a running job: its time limit becomes what leads there
-	SocketsPerNode  *uint32                `protobuf:"varint,49,opt,name=sockets_per_node,json=socketsPerNode,proto3,oneof" json:"sockets_per_node,omitempty"`
-	CoresPerSocket  *uint32                `protobuf:"varint,50,opt,name=cores_per_socket,json=coresPerSocket,proto3,oneof" json:"cores_per_socket,omitempty"`
-	ThreadsPerCore  *uint32                `protobuf:"varint,51,opt,name=threads_per_core,json=threadsPerCore,proto3,oneof" json:"threads_per_core,omitempty"`
-	ResetAccrue     bool                   `protobuf:"varint,52,opt,name=reset_accrue,json=resetAccrue,proto3" json:"reset_accrue,omitempty"` // its waiting begins anew for the age factor
-	Hold            *bool                  `protobuf:"varint,53,opt,name=hold,proto3,oneof" json:"hold,omitempty"`                            // Priority=0 holds; admission makes Held of it
-	Prefer          *string                `protobuf:"bytes,60,opt,name=prefer,proto3,oneof" json:"prefer,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Targets         []*Target     `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	TimeLimitS      *uint32       `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3,oneof" json:"time_limit_s,omitempty"` // 0xffffffff: unlimited
+	Partition       *string       `protobuf:"bytes,3,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
+	Name            *string       `protobuf:"bytes,4,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	Priority        *uint32       `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Nice            *int32        `protobuf:"varint,6,opt,name=nice,proto3,oneof" json:"nice,omitempty"`
+	Comment         *string       `protobuf:"bytes,7,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	ArrayThrottle   *uint32       `protobuf:"varint,8,opt,name=array_throttle,json=arrayThrottle,proto3,oneof" json:"array_throttle,omitempty"`
+	BeginUs         *int64        `protobuf:"varint,9,opt,name=begin_us,json=beginUs,proto3,oneof" json:"begin_us,omitempty"`
+	Requeue         *bool         `protobuf:"varint,10,opt,name=requeue,proto3,oneof" json:"requeue,omitempty"`
+	TimeLimitAddS   *int32        `protobuf:"varint,11,opt,name=time_limit_add_s,json=timeLimitAddS,proto3,oneof" json:"time_limit_add_s,omitempty"` // scontrol's TimeLimit=+N/-N
+	Dependencies    []*Dependency `protobuf:"bytes,12,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	SetDependencies bool          `protobuf:"varint,13,opt,name=set_dependencies,json=setDependencies,proto3" json:"set_dependencies,omitempty"`
+	DependencyAny   bool          `protobuf:"varint,14,opt,name=dependency_any,json=dependencyAny,proto3" json:"dependency_any,omitempty"`
+	Account         *string       `protobuf:"bytes,15,opt,name=account,proto3,oneof" json:"account,omitempty"`
+	Qos             *string       `protobuf:"bytes,16,opt,name=qos,proto3,oneof" json:"qos,omitempty"`
+	AdminComment    *string       `protobuf:"bytes,17,opt,name=admin_comment,json=adminComment,proto3,oneof" json:"admin_comment,omitempty"`
+	Features        *string       `protobuf:"bytes,18,opt,name=features,proto3,oneof" json:"features,omitempty"`
+	NodeList        *string       `protobuf:"bytes,19,opt,name=node_list,json=nodeList,proto3,oneof" json:"node_list,omitempty"`
+	Exclude         *string       `protobuf:"bytes,20,opt,name=exclude,proto3,oneof" json:"exclude,omitempty"`
+	MinNodes        *uint32       `protobuf:"varint,21,opt,name=min_nodes,json=minNodes,proto3,oneof" json:"min_nodes,omitempty"`
+	MaxNodes        *uint32       `protobuf:"varint,22,opt,name=max_nodes,json=maxNodes,proto3,oneof" json:"max_nodes,omitempty"`
+	Tasks           *uint32       `protobuf:"varint,23,opt,name=tasks,proto3,oneof" json:"tasks,omitempty"`
+	MemPerNodeMib   *uint64       `protobuf:"varint,24,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3,oneof" json:"mem_per_node_mib,omitempty"`
+	MemPerCpuMib    *uint64       `protobuf:"varint,25,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3,oneof" json:"mem_per_cpu_mib,omitempty"`
+	Wckey           *string       `protobuf:"bytes,26,opt,name=wckey,proto3,oneof" json:"wckey,omitempty"`
+	DeadlineUs      *int64        `protobuf:"varint,27,opt,name=deadline_us,json=deadlineUs,proto3,oneof" json:"deadline_us,omitempty"`
+	MailUser        *string       `protobuf:"bytes,28,opt,name=mail_user,json=mailUser,proto3,oneof" json:"mail_user,omitempty"`
+	StdOut          *string       `protobuf:"bytes,29,opt,name=std_out,json=stdOut,proto3,oneof" json:"std_out,omitempty"`
+	StdErr          *string       `protobuf:"bytes,30,opt,name=std_err,json=stdErr,proto3,oneof" json:"std_err,omitempty"`
+	StdIn           *string       `protobuf:"bytes,31,opt,name=std_in,json=stdIn,proto3,oneof" json:"std_in,omitempty"`
+	Gres            []*Gres       `protobuf:"bytes,32,rep,name=gres,proto3" json:"gres,omitempty"` // all there is from here on, with set_gres
+	SetGres         bool          `protobuf:"varint,33,opt,name=set_gres,json=setGres,proto3" json:"set_gres,omitempty"`
+	CpusPerTask     *uint32       `protobuf:"varint,34,opt,name=cpus_per_task,json=cpusPerTask,proto3,oneof" json:"cpus_per_task,omitempty"`
+	MinCpusPerNode  *uint32       `protobuf:"varint,35,opt,name=min_cpus_per_node,json=minCpusPerNode,proto3,oneof" json:"min_cpus_per_node,omitempty"`
+	TmpDiskMib      *uint64       `protobuf:"varint,36,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3,oneof" json:"tmp_disk_mib,omitempty"`
+	Cpus            *uint32       `protobuf:"varint,37,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"` // at least so many in all, however many tasks there are
+	Licenses        *string       `protobuf:"bytes,38,opt,name=licenses,proto3,oneof" json:"licenses,omitempty"`
+	Reservation     *string       `protobuf:"bytes,39,opt,name=reservation,proto3,oneof" json:"reservation,omitempty"`
+	Contiguous      *bool         `protobuf:"varint,40,opt,name=contiguous,proto3,oneof" json:"contiguous,omitempty"`
+	Exclusive       *Exclusive    `protobuf:"varint,41,opt,name=exclusive,proto3,enum=stint.events.Exclusive,oneof" json:"exclusive,omitempty"`
+	MailTypes       *uint32       `protobuf:"varint,42,opt,name=mail_types,json=mailTypes,proto3,oneof" json:"mail_types,omitempty"`
+	TimeMinS        *uint32       `protobuf:"varint,43,opt,name=time_min_s,json=timeMinS,proto3,oneof" json:"time_min_s,omitempty"`
+	WorkDir         *string       `protobuf:"bytes,44,opt,name=work_dir,json=workDir,proto3,oneof" json:"work_dir,omitempty"`
+	TasksPerNode    *uint32       `protobuf:"varint,45,opt,name=tasks_per_node,json=tasksPerNode,proto3,oneof" json:"tasks_per_node,omitempty"`
+	Extra           *string       `protobuf:"bytes,46,opt,name=extra,proto3,oneof" json:"extra,omitempty"`
+	Switches        *string       `protobuf:"bytes,47,opt,name=switches,proto3,oneof" json:"switches,omitempty"`
+	EndUs           *int64        `protobuf:"varint,48,opt,name=end_us,json=endUs,proto3,oneof" json:"end_us,omitempty"` // of a running job: its time limit becomes what leads there
+	SocketsPerNode  *uint32       `protobuf:"varint,49,opt,name=sockets_per_node,json=socketsPerNode,proto3,oneof" json:"sockets_per_node,omitempty"`
+	CoresPerSocket  *uint32       `protobuf:"varint,50,opt,name=cores_per_socket,json=coresPerSocket,proto3,oneof" json:"cores_per_socket,omitempty"`
+	ThreadsPerCore  *uint32       `protobuf:"varint,51,opt,name=threads_per_core,json=threadsPerCore,proto3,oneof" json:"threads_per_core,omitempty"`
+	ResetAccrue     bool          `protobuf:"varint,52,opt,name=reset_accrue,json=resetAccrue,proto3" json:"reset_accrue,omitempty"` // its waiting begins anew for the age factor
+	Hold            *bool         `protobuf:"varint,53,opt,name=hold,proto3,oneof" json:"hold,omitempty"`                            // Priority=0 holds; admission makes Held of it
+	Prefer          *string       `protobuf:"bytes,60,opt,name=prefer,proto3,oneof" json:"prefer,omitempty"`
+	unknownFields   []byte
 }
 
 func (x *UpdateJob) Reset() {
-	file_events_events_proto_init()
 	*x = UpdateJob{}
-	mi := &file_events_events_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UpdateJob) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UpdateJob) ProtoMessage() {}
 
-func (x *UpdateJob) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateJob.ProtoReflect.Descriptor instead.
 func (*UpdateJob) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{20}
 }
@@ -3210,53 +3001,33 @@ func (x *UpdateJob) GetPrefer() string {
 }
 
 type UpdateNode struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Nodes          string                 `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`                              // hostlist
-	Order          NodeOrder              `protobuf:"varint,2,opt,name=order,proto3,enum=stint.events.NodeOrder" json:"order,omitempty"` // what to do with its state; NODE_KEEP: nothing
-	Reason         *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	Features       *string                `protobuf:"bytes,4,opt,name=features,proto3,oneof" json:"features,omitempty"`
-	Comment        *string                `protobuf:"bytes,5,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
-	Weight         *uint32                `protobuf:"varint,6,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	Extra          *string                `protobuf:"bytes,7,opt,name=extra,proto3,oneof" json:"extra,omitempty"`
-	ActiveFeatures *string                `protobuf:"bytes,8,opt,name=active_features,json=activeFeatures,proto3,oneof" json:"active_features,omitempty"`
-	Address        *string                `protobuf:"bytes,9,opt,name=address,proto3,oneof" json:"address,omitempty"`
-	HostName       *string                `protobuf:"bytes,10,opt,name=host_name,json=hostName,proto3,oneof" json:"host_name,omitempty"`
-	InstanceId     *string                `protobuf:"bytes,11,opt,name=instance_id,json=instanceId,proto3,oneof" json:"instance_id,omitempty"`
-	InstanceType   *string                `protobuf:"bytes,12,opt,name=instance_type,json=instanceType,proto3,oneof" json:"instance_type,omitempty"`
-	Gres           []*GresDef             `protobuf:"bytes,13,rep,name=gres,proto3" json:"gres,omitempty"` // all there is from here on, with set_gres; counts only, at most what is configured
-	SetGres        bool                   `protobuf:"varint,14,opt,name=set_gres,json=setGres,proto3" json:"set_gres,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Nodes          string     `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`                              // hostlist
+	Order          NodeOrder  `protobuf:"varint,2,opt,name=order,proto3,enum=stint.events.NodeOrder" json:"order,omitempty"` // what to do with its state; NODE_KEEP: nothing
+	Reason         *string    `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Features       *string    `protobuf:"bytes,4,opt,name=features,proto3,oneof" json:"features,omitempty"`
+	Comment        *string    `protobuf:"bytes,5,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	Weight         *uint32    `protobuf:"varint,6,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	Extra          *string    `protobuf:"bytes,7,opt,name=extra,proto3,oneof" json:"extra,omitempty"`
+	ActiveFeatures *string    `protobuf:"bytes,8,opt,name=active_features,json=activeFeatures,proto3,oneof" json:"active_features,omitempty"`
+	Address        *string    `protobuf:"bytes,9,opt,name=address,proto3,oneof" json:"address,omitempty"`
+	HostName       *string    `protobuf:"bytes,10,opt,name=host_name,json=hostName,proto3,oneof" json:"host_name,omitempty"`
+	InstanceId     *string    `protobuf:"bytes,11,opt,name=instance_id,json=instanceId,proto3,oneof" json:"instance_id,omitempty"`
+	InstanceType   *string    `protobuf:"bytes,12,opt,name=instance_type,json=instanceType,proto3,oneof" json:"instance_type,omitempty"`
+	Gres           []*GresDef `protobuf:"bytes,13,rep,name=gres,proto3" json:"gres,omitempty"` // all there is from here on, with set_gres; counts only, at most what is configured
+	SetGres        bool       `protobuf:"varint,14,opt,name=set_gres,json=setGres,proto3" json:"set_gres,omitempty"`
+	unknownFields  []byte
 }
 
 func (x *UpdateNode) Reset() {
-	file_events_events_proto_init()
 	*x = UpdateNode{}
-	mi := &file_events_events_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UpdateNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UpdateNode) ProtoMessage() {}
 
-func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{21}
 }
@@ -3361,45 +3132,25 @@ func (x *UpdateNode) GetSetGres() bool {
 
 // UpdatePartition makes, changes or removes a partition.
 type UpdatePartition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Act           PartitionAct           `protobuf:"varint,1,opt,name=act,proto3,enum=stint.events.PartitionAct" json:"act,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Values        *PartitionDef          `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"`                     // PARTITION_CREATE: all of it; PARTITION_CHANGE: the fields that are numbered below
-	Fields        []uint32               `protobuf:"varint,4,rep,packed,name=fields,proto3" json:"fields,omitempty"`             // numbers of the fields of PartitionDef that change
-	AddNodes      string                 `protobuf:"bytes,5,opt,name=add_nodes,json=addNodes,proto3" json:"add_nodes,omitempty"` // hostlists: to join, and to leave, what it has
-	RemoveNodes   string                 `protobuf:"bytes,6,opt,name=remove_nodes,json=removeNodes,proto3" json:"remove_nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Act           PartitionAct  `protobuf:"varint,1,opt,name=act,proto3,enum=stint.events.PartitionAct" json:"act,omitempty"`
+	Name          string        `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Values        *PartitionDef `protobuf:"bytes,3,opt,name=values,proto3" json:"values,omitempty"`                     // PARTITION_CREATE: all of it; PARTITION_CHANGE: the fields that are numbered below
+	Fields        []uint32      `protobuf:"varint,4,rep,packed,name=fields,proto3" json:"fields,omitempty"`             // numbers of the fields of PartitionDef that change
+	AddNodes      string        `protobuf:"bytes,5,opt,name=add_nodes,json=addNodes,proto3" json:"add_nodes,omitempty"` // hostlists: to join, and to leave, what it has
+	RemoveNodes   string        `protobuf:"bytes,6,opt,name=remove_nodes,json=removeNodes,proto3" json:"remove_nodes,omitempty"`
+	unknownFields []byte
 }
 
 func (x *UpdatePartition) Reset() {
-	file_events_events_proto_init()
 	*x = UpdatePartition{}
-	mi := &file_events_events_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UpdatePartition) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UpdatePartition) ProtoMessage() {}
 
-func (x *UpdatePartition) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UpdatePartition.ProtoReflect.Descriptor instead.
 func (*UpdatePartition) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{22}
 }
@@ -3448,40 +3199,20 @@ func (x *UpdatePartition) GetRemoveNodes() string {
 
 // Policy: administrative acts, in order. All of them happen, or none.
 type Policy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Acts          []*PolicyAct           `protobuf:"bytes,1,rep,name=acts,proto3" json:"acts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Acts          []*PolicyAct `protobuf:"bytes,1,rep,name=acts,proto3" json:"acts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Policy) Reset() {
-	file_events_events_proto_init()
 	*x = Policy{}
-	mi := &file_events_events_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Policy) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Policy) ProtoMessage() {}
 
-func (x *Policy) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{23}
 }
@@ -3494,48 +3225,28 @@ func (x *Policy) GetActs() []*PolicyAct {
 }
 
 type PolicyAct struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Deed          PolicyDeed             `protobuf:"varint,1,opt,name=deed,proto3,enum=stint.events.PolicyDeed" json:"deed,omitempty"`
-	Kind          PolicyKind             `protobuf:"varint,2,opt,name=kind,proto3,enum=stint.events.PolicyKind" json:"kind,omitempty"`
-	Names         []string               `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`                       // what is meant: accounts, users (COORDINATOR, WCKEY: see there), QoS, clusters
-	Accounts      []string               `protobuf:"bytes,4,rep,name=accounts,proto3" json:"accounts,omitempty"`                 // ASSOCIATION: of users in these; COORDINATOR: names coordinate these
-	Partitions    []string               `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`             // ASSOCIATION
-	Clusters      []string               `protobuf:"bytes,6,rep,name=clusters,proto3" json:"clusters,omitempty"`                 // empty: this one
-	Associations  []uint32               `protobuf:"varint,7,rep,packed,name=associations,proto3" json:"associations,omitempty"` // MODIFY and DELETE of ASSOCIATION: these, by id
-	Set           *PolicySettings        `protobuf:"bytes,8,opt,name=set,proto3" json:"set,omitempty"`
-	Wckeys        []string               `protobuf:"bytes,9,rep,name=wckeys,proto3" json:"wckeys,omitempty"` // WCKEY: these, of the users in names
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Deed          PolicyDeed      `protobuf:"varint,1,opt,name=deed,proto3,enum=stint.events.PolicyDeed" json:"deed,omitempty"`
+	Kind          PolicyKind      `protobuf:"varint,2,opt,name=kind,proto3,enum=stint.events.PolicyKind" json:"kind,omitempty"`
+	Names         []string        `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`                       // what is meant: accounts, users (COORDINATOR, WCKEY: see there), QoS, clusters
+	Accounts      []string        `protobuf:"bytes,4,rep,name=accounts,proto3" json:"accounts,omitempty"`                 // ASSOCIATION: of users in these; COORDINATOR: names coordinate these
+	Partitions    []string        `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`             // ASSOCIATION
+	Clusters      []string        `protobuf:"bytes,6,rep,name=clusters,proto3" json:"clusters,omitempty"`                 // empty: this one
+	Associations  []uint32        `protobuf:"varint,7,rep,packed,name=associations,proto3" json:"associations,omitempty"` // MODIFY and DELETE of ASSOCIATION: these, by id
+	Set           *PolicySettings `protobuf:"bytes,8,opt,name=set,proto3" json:"set,omitempty"`
+	Wckeys        []string        `protobuf:"bytes,9,rep,name=wckeys,proto3" json:"wckeys,omitempty"` // WCKEY: these, of the users in names
+	unknownFields []byte
 }
 
 func (x *PolicyAct) Reset() {
-	file_events_events_proto_init()
 	*x = PolicyAct{}
-	mi := &file_events_events_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PolicyAct) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PolicyAct) ProtoMessage() {}
 
-func (x *PolicyAct) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PolicyAct.ProtoReflect.Descriptor instead.
 func (*PolicyAct) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{24}
 }
@@ -3605,53 +3316,33 @@ func (x *PolicyAct) GetWckeys() []string {
 
 // PolicySettings: only what is present changes.
 type PolicySettings struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Limits         []*LimitChange         `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
-	Description    *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	Organization   *string                `protobuf:"bytes,3,opt,name=organization,proto3,oneof" json:"organization,omitempty"`
-	Parent         *string                `protobuf:"bytes,4,opt,name=parent,proto3,oneof" json:"parent,omitempty"` // account above
-	AdminLevel     *AdminLevel            `protobuf:"varint,5,opt,name=admin_level,json=adminLevel,proto3,enum=stint.events.AdminLevel,oneof" json:"admin_level,omitempty"`
-	DefaultAccount *string                `protobuf:"bytes,6,opt,name=default_account,json=defaultAccount,proto3,oneof" json:"default_account,omitempty"`
-	DefaultWckey   *string                `protobuf:"bytes,7,opt,name=default_wckey,json=defaultWckey,proto3,oneof" json:"default_wckey,omitempty"`
-	DefaultQos     *string                `protobuf:"bytes,8,opt,name=default_qos,json=defaultQos,proto3,oneof" json:"default_qos,omitempty"`     // empty: none of its own
-	Qos            *ListChange            `protobuf:"bytes,9,opt,name=qos,proto3" json:"qos,omitempty"`                                           // QoS that may be used
-	Preempt        *ListChange            `protobuf:"bytes,10,opt,name=preempt,proto3" json:"preempt,omitempty"`                                  // QoS that this one preempts
-	Flags          *ListChange            `protobuf:"bytes,11,opt,name=flags,proto3" json:"flags,omitempty"`                                      // of a QoS
-	PreemptMode    *string                `protobuf:"bytes,12,opt,name=preempt_mode,json=preemptMode,proto3,oneof" json:"preempt_mode,omitempty"` // lower case; empty: the cluster's
-	NewName        *string                `protobuf:"bytes,13,opt,name=new_name,json=newName,proto3,oneof" json:"new_name,omitempty"`
-	Comment        *string                `protobuf:"bytes,14,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Limits         []*LimitChange `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	Description    *string        `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	Organization   *string        `protobuf:"bytes,3,opt,name=organization,proto3,oneof" json:"organization,omitempty"`
+	Parent         *string        `protobuf:"bytes,4,opt,name=parent,proto3,oneof" json:"parent,omitempty"` // account above
+	AdminLevel     *AdminLevel    `protobuf:"varint,5,opt,name=admin_level,json=adminLevel,proto3,enum=stint.events.AdminLevel,oneof" json:"admin_level,omitempty"`
+	DefaultAccount *string        `protobuf:"bytes,6,opt,name=default_account,json=defaultAccount,proto3,oneof" json:"default_account,omitempty"`
+	DefaultWckey   *string        `protobuf:"bytes,7,opt,name=default_wckey,json=defaultWckey,proto3,oneof" json:"default_wckey,omitempty"`
+	DefaultQos     *string        `protobuf:"bytes,8,opt,name=default_qos,json=defaultQos,proto3,oneof" json:"default_qos,omitempty"`     // empty: none of its own
+	Qos            *ListChange    `protobuf:"bytes,9,opt,name=qos,proto3" json:"qos,omitempty"`                                           // QoS that may be used
+	Preempt        *ListChange    `protobuf:"bytes,10,opt,name=preempt,proto3" json:"preempt,omitempty"`                                  // QoS that this one preempts
+	Flags          *ListChange    `protobuf:"bytes,11,opt,name=flags,proto3" json:"flags,omitempty"`                                      // of a QoS
+	PreemptMode    *string        `protobuf:"bytes,12,opt,name=preempt_mode,json=preemptMode,proto3,oneof" json:"preempt_mode,omitempty"` // lower case; empty: the cluster's
+	NewName        *string        `protobuf:"bytes,13,opt,name=new_name,json=newName,proto3,oneof" json:"new_name,omitempty"`
+	Comment        *string        `protobuf:"bytes,14,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	unknownFields  []byte
 }
 
 func (x *PolicySettings) Reset() {
-	file_events_events_proto_init()
 	*x = PolicySettings{}
-	mi := &file_events_events_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PolicySettings) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PolicySettings) ProtoMessage() {}
 
-func (x *PolicySettings) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PolicySettings.ProtoReflect.Descriptor instead.
 func (*PolicySettings) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{25}
 }
@@ -3756,43 +3447,23 @@ func (x *PolicySettings) GetComment() string {
 
 // ListChange: with replace the list is names from here on (empty: what is above counts); then add and remove.
 type ListChange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Replace       bool                   `protobuf:"varint,1,opt,name=replace,proto3" json:"replace,omitempty"`
-	Names         []string               `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
-	Add           []string               `protobuf:"bytes,3,rep,name=add,proto3" json:"add,omitempty"`
-	Remove        []string               `protobuf:"bytes,4,rep,name=remove,proto3" json:"remove,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replace       bool     `protobuf:"varint,1,opt,name=replace,proto3" json:"replace,omitempty"`
+	Names         []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	Add           []string `protobuf:"bytes,3,rep,name=add,proto3" json:"add,omitempty"`
+	Remove        []string `protobuf:"bytes,4,rep,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ListChange) Reset() {
-	file_events_events_proto_init()
 	*x = ListChange{}
-	mi := &file_events_events_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ListChange) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ListChange) ProtoMessage() {}
 
-func (x *ListChange) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListChange.ProtoReflect.Descriptor instead.
 func (*ListChange) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{26}
 }
@@ -3827,43 +3498,23 @@ func (x *ListChange) GetRemove() []string {
 
 // LimitChange sets or clears one limit. Of a vector of resources only those named change; one with clear is no longer limited.
 type LimitChange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         Limit                  `protobuf:"varint,1,opt,name=limit,proto3,enum=stint.events.Limit" json:"limit,omitempty"`
-	Clear         bool                   `protobuf:"varint,2,opt,name=clear,proto3" json:"clear,omitempty"`
-	Value         uint64                 `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"`
-	Tres          []*TresCount           `protobuf:"bytes,4,rep,name=tres,proto3" json:"tres,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Limit         Limit        `protobuf:"varint,1,opt,name=limit,proto3,enum=stint.events.Limit" json:"limit,omitempty"`
+	Clear         bool         `protobuf:"varint,2,opt,name=clear,proto3" json:"clear,omitempty"`
+	Value         uint64       `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"`
+	Tres          []*TresCount `protobuf:"bytes,4,rep,name=tres,proto3" json:"tres,omitempty"`
+	unknownFields []byte
 }
 
 func (x *LimitChange) Reset() {
-	file_events_events_proto_init()
 	*x = LimitChange{}
-	mi := &file_events_events_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *LimitChange) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*LimitChange) ProtoMessage() {}
 
-func (x *LimitChange) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
 func (*LimitChange) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{27}
 }
@@ -3897,42 +3548,22 @@ func (x *LimitChange) GetTres() []*TresCount {
 }
 
 type LimitValue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Limit         Limit                  `protobuf:"varint,1,opt,name=limit,proto3,enum=stint.events.Limit" json:"limit,omitempty"`
-	Value         uint64                 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
-	Tres          []*TresCount           `protobuf:"bytes,3,rep,name=tres,proto3" json:"tres,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Limit         Limit        `protobuf:"varint,1,opt,name=limit,proto3,enum=stint.events.Limit" json:"limit,omitempty"`
+	Value         uint64       `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	Tres          []*TresCount `protobuf:"bytes,3,rep,name=tres,proto3" json:"tres,omitempty"`
+	unknownFields []byte
 }
 
 func (x *LimitValue) Reset() {
-	file_events_events_proto_init()
 	*x = LimitValue{}
-	mi := &file_events_events_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *LimitValue) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*LimitValue) ProtoMessage() {}
 
-func (x *LimitValue) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LimitValue.ProtoReflect.Descriptor instead.
 func (*LimitValue) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{28}
 }
@@ -3959,42 +3590,22 @@ func (x *LimitValue) GetTres() []*TresCount {
 }
 
 type TresCount struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tres          string                 `protobuf:"bytes,1,opt,name=tres,proto3" json:"tres,omitempty"`
-	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	Clear         bool                   `protobuf:"varint,3,opt,name=clear,proto3" json:"clear,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tres          string `protobuf:"bytes,1,opt,name=tres,proto3" json:"tres,omitempty"`
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Clear         bool   `protobuf:"varint,3,opt,name=clear,proto3" json:"clear,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TresCount) Reset() {
-	file_events_events_proto_init()
 	*x = TresCount{}
-	mi := &file_events_events_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TresCount) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TresCount) ProtoMessage() {}
 
-func (x *TresCount) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TresCount.ProtoReflect.Descriptor instead.
 func (*TresCount) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{29}
 }
@@ -4021,141 +3632,121 @@ func (x *TresCount) GetClear() bool {
 }
 
 type JobSpec struct {
-	state                   protoimpl.MessageState `protogen:"open.v1"`
-	Name                    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Account                 string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
-	Partition               string                 `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"` // as given: a name or a comma separated list; admitted: at least one name
-	Qos                     string                 `protobuf:"bytes,4,opt,name=qos,proto3" json:"qos,omitempty"`
-	WorkDir                 string                 `protobuf:"bytes,5,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
-	StdIn                   string                 `protobuf:"bytes,6,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"` // file name patterns, unexpanded
-	StdOut                  string                 `protobuf:"bytes,7,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
-	StdErr                  string                 `protobuf:"bytes,8,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
-	Append                  bool                   `protobuf:"varint,9,opt,name=append,proto3" json:"append,omitempty"`      // --open-mode=append
-	Truncate                bool                   `protobuf:"varint,10,opt,name=truncate,proto3" json:"truncate,omitempty"` // --open-mode=truncate given
-	Script                  *BlobRef               `protobuf:"bytes,11,opt,name=script,proto3" json:"script,omitempty"`
-	Environment             *BlobRef               `protobuf:"bytes,12,opt,name=environment,proto3" json:"environment,omitempty"` // NUL terminated NAME=value strings, in order
-	Args                    [][]byte               `protobuf:"bytes,13,rep,name=args,proto3" json:"args,omitempty"`               // the script's arguments
-	Command                 string                 `protobuf:"bytes,14,opt,name=command,proto3" json:"command,omitempty"`         // path of the script, for people; empty with --wrap
-	SubmitLine              string                 `protobuf:"bytes,15,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
-	SubmitHost              string                 `protobuf:"bytes,16,opt,name=submit_host,json=submitHost,proto3" json:"submit_host,omitempty"`
-	SubmitSid               uint32                 `protobuf:"varint,17,opt,name=submit_sid,json=submitSid,proto3" json:"submit_sid,omitempty"` // session of the process there that submitted it, 0: not known
-	MinNodes                uint32                 `protobuf:"varint,20,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`    // 0: not given
-	MaxNodes                uint32                 `protobuf:"varint,21,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
-	Tasks                   uint32                 `protobuf:"varint,22,opt,name=tasks,proto3" json:"tasks,omitempty"`                                  // 0: not given
-	CpusPerTask             uint32                 `protobuf:"varint,23,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"` // 0: not given
-	TasksPerNode            uint32                 `protobuf:"varint,24,opt,name=tasks_per_node,json=tasksPerNode,proto3" json:"tasks_per_node,omitempty"`
-	TasksPerSocket          uint32                 `protobuf:"varint,25,opt,name=tasks_per_socket,json=tasksPerSocket,proto3" json:"tasks_per_socket,omitempty"`
-	TasksPerCore            uint32                 `protobuf:"varint,26,opt,name=tasks_per_core,json=tasksPerCore,proto3" json:"tasks_per_core,omitempty"`
-	MinCpusPerNode          uint32                 `protobuf:"varint,27,opt,name=min_cpus_per_node,json=minCpusPerNode,proto3" json:"min_cpus_per_node,omitempty"` // --mincpus
-	MemPerNodeMib           uint64                 `protobuf:"varint,28,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3" json:"mem_per_node_mib,omitempty"`    // 0 with mem_all: all of each node
-	MemPerCpuMib            uint64                 `protobuf:"varint,29,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3" json:"mem_per_cpu_mib,omitempty"`
-	MemAll                  bool                   `protobuf:"varint,30,opt,name=mem_all,json=memAll,proto3" json:"mem_all,omitempty"` // --mem=0
-	MemPerGpuMib            uint64                 `protobuf:"varint,31,opt,name=mem_per_gpu_mib,json=memPerGpuMib,proto3" json:"mem_per_gpu_mib,omitempty"`
-	TmpDiskMib              uint64                 `protobuf:"varint,32,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3" json:"tmp_disk_mib,omitempty"`
-	Gres                    []*Gres                `protobuf:"bytes,33,rep,name=gres,proto3" json:"gres,omitempty"`
-	CpusPerGpu              uint32                 `protobuf:"varint,34,opt,name=cpus_per_gpu,json=cpusPerGpu,proto3" json:"cpus_per_gpu,omitempty"`
-	Constraint              string                 `protobuf:"bytes,35,opt,name=constraint,proto3" json:"constraint,omitempty"`
-	NodeList                string                 `protobuf:"bytes,36,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"` // hostlist that must be in the allocation
-	Exclude                 string                 `protobuf:"bytes,37,opt,name=exclude,proto3" json:"exclude,omitempty"`
-	Exclusive               Exclusive              `protobuf:"varint,38,opt,name=exclusive,proto3,enum=stint.events.Exclusive" json:"exclusive,omitempty"`
-	Overcommit              bool                   `protobuf:"varint,39,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
-	Contiguous              bool                   `protobuf:"varint,40,opt,name=contiguous,proto3" json:"contiguous,omitempty"`
-	Licenses                string                 `protobuf:"bytes,41,opt,name=licenses,proto3" json:"licenses,omitempty"`
-	Reservation             string                 `protobuf:"bytes,42,opt,name=reservation,proto3" json:"reservation,omitempty"`
-	SocketsPerNode          uint32                 `protobuf:"varint,43,opt,name=sockets_per_node,json=socketsPerNode,proto3" json:"sockets_per_node,omitempty"`
-	CoresPerSocket          uint32                 `protobuf:"varint,44,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
-	ThreadsPerCore          uint32                 `protobuf:"varint,45,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
-	Oversubscribe           bool                   `protobuf:"varint,46,opt,name=oversubscribe,proto3" json:"oversubscribe,omitempty"`
-	Distribution            string                 `protobuf:"bytes,47,opt,name=distribution,proto3" json:"distribution,omitempty"`
-	TasksPerGpu             uint32                 `protobuf:"varint,48,opt,name=tasks_per_gpu,json=tasksPerGpu,proto3" json:"tasks_per_gpu,omitempty"`
-	Nomultithread           bool                   `protobuf:"varint,49,opt,name=nomultithread,proto3" json:"nomultithread,omitempty"`               // --hint=nomultithread
-	TimeLimitS              uint32                 `protobuf:"varint,60,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"` // 0: not given (admitted: never 0); 0xffffffff: unlimited
-	TimeMinS                uint32                 `protobuf:"varint,61,opt,name=time_min_s,json=timeMinS,proto3" json:"time_min_s,omitempty"`
-	BeginUs                 int64                  `protobuf:"varint,62,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`
-	DeadlineUs              int64                  `protobuf:"varint,63,opt,name=deadline_us,json=deadlineUs,proto3" json:"deadline_us,omitempty"`
-	Array                   *ArraySpec             `protobuf:"bytes,64,opt,name=array,proto3" json:"array,omitempty"`
-	Dependencies            []*Dependency          `protobuf:"bytes,65,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
-	DependencyAny           bool                   `protobuf:"varint,66,opt,name=dependency_any,json=dependencyAny,proto3" json:"dependency_any,omitempty"` // terms were joined by '?'
-	KillOnInvalidDependency bool                   `protobuf:"varint,67,opt,name=kill_on_invalid_dependency,json=killOnInvalidDependency,proto3" json:"kill_on_invalid_dependency,omitempty"`
-	KeepOnInvalidDependency bool                   `protobuf:"varint,68,opt,name=keep_on_invalid_dependency,json=keepOnInvalidDependency,proto3" json:"keep_on_invalid_dependency,omitempty"`
-	Nice                    int32                  `protobuf:"varint,69,opt,name=nice,proto3" json:"nice,omitempty"`
-	Priority                uint32                 `protobuf:"varint,70,opt,name=priority,proto3" json:"priority,omitempty"` // --priority, with has_priority
-	HasPriority             bool                   `protobuf:"varint,71,opt,name=has_priority,json=hasPriority,proto3" json:"has_priority,omitempty"`
-	Hold                    bool                   `protobuf:"varint,72,opt,name=hold,proto3" json:"hold,omitempty"`
-	Requeue                 Choice                 `protobuf:"varint,73,opt,name=requeue,proto3,enum=stint.events.Choice" json:"requeue,omitempty"` // not given: JobRequeue decides
-	Warn                    *WarnSignal            `protobuf:"bytes,74,opt,name=warn,proto3" json:"warn,omitempty"`                                 // --signal
-	Comment                 string                 `protobuf:"bytes,75,opt,name=comment,proto3" json:"comment,omitempty"`
-	Wckey                   string                 `protobuf:"bytes,76,opt,name=wckey,proto3" json:"wckey,omitempty"`
-	MailUser                string                 `protobuf:"bytes,77,opt,name=mail_user,json=mailUser,proto3" json:"mail_user,omitempty"`
-	MailTypes               uint32                 `protobuf:"varint,78,opt,name=mail_types,json=mailTypes,proto3" json:"mail_types,omitempty"` // bits, see cli/slurm
-	Export                  string                 `protobuf:"bytes,79,opt,name=export,proto3" json:"export,omitempty"`                         // as given, shown again as SLURM_EXPORT_ENV; empty: not given
-	GetUserEnv              bool                   `protobuf:"varint,80,opt,name=get_user_env,json=getUserEnv,proto3" json:"get_user_env,omitempty"`
-	Umask                   uint32                 `protobuf:"varint,81,opt,name=umask,proto3" json:"umask,omitempty"`
-	Rlimits                 []*Rlimit              `protobuf:"bytes,82,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
-	NoKill                  bool                   `protobuf:"varint,83,opt,name=no_kill,json=noKill,proto3" json:"no_kill,omitempty"`
-	WaitAllNodes            bool                   `protobuf:"varint,84,opt,name=wait_all_nodes,json=waitAllNodes,proto3" json:"wait_all_nodes,omitempty"`
-	AdminComment            string                 `protobuf:"bytes,85,opt,name=admin_comment,json=adminComment,proto3" json:"admin_comment,omitempty"`
-	Extra                   string                 `protobuf:"bytes,86,opt,name=extra,proto3" json:"extra,omitempty"`
-	Interactive             bool                   `protobuf:"varint,87,opt,name=interactive,proto3" json:"interactive,omitempty"` // an allocation without a batch script
-	HetOffset               uint32                 `protobuf:"varint,88,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
-	Reboot                  bool                   `protobuf:"varint,89,opt,name=reboot,proto3" json:"reboot,omitempty"`
-	DependencyText          string                 `protobuf:"bytes,90,opt,name=dependency_text,json=dependencyText,proto3" json:"dependency_text,omitempty"` // as given
-	Switches                string                 `protobuf:"bytes,91,opt,name=switches,proto3" json:"switches,omitempty"`
-	TresPerTask             []string               `protobuf:"bytes,92,rep,name=tres_per_task,json=tresPerTask,proto3" json:"tres_per_task,omitempty"`
-	Prefer                  string                 `protobuf:"bytes,110,opt,name=prefer,proto3" json:"prefer,omitempty"`                         // features the nodes should have, if such nodes are free
-	SpreadJob               bool                   `protobuf:"varint,111,opt,name=spread_job,json=spreadJob,proto3" json:"spread_job,omitempty"` // on as many nodes as there are for it
-	UseMinNodes             bool                   `protobuf:"varint,112,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"`
-	TresBind                string                 `protobuf:"bytes,113,opt,name=tres_bind,json=tresBind,proto3" json:"tres_bind,omitempty"` // gpu:closest …, for the job's steps
-	AcctgFreq               string                 `protobuf:"bytes,114,opt,name=acctg_freq,json=acctgFreq,proto3" json:"acctg_freq,omitempty"`
-	MinCpus                 uint32                 `protobuf:"varint,160,opt,name=min_cpus,json=minCpus,proto3" json:"min_cpus,omitempty"`                             // at least so many in all, however many tasks there are; 0: as many as these take
-	BindGres                Choice                 `protobuf:"varint,115,opt,name=bind_gres,json=bindGres,proto3,enum=stint.events.Choice" json:"bind_gres,omitempty"` // --gres-flags: enforce-binding, disable-binding
-	BatchFeatures           string                 `protobuf:"bytes,116,opt,name=batch_features,json=batchFeatures,proto3" json:"batch_features,omitempty"`            // --batch: of the node that the script runs on
-	BurstBuffer             string                 `protobuf:"bytes,117,opt,name=burst_buffer,json=burstBuffer,proto3" json:"burst_buffer,omitempty"`                  // --bb, as given: nothing is staged
-	DelayBootS              uint32                 `protobuf:"varint,118,opt,name=delay_boot_s,json=delayBootS,proto3" json:"delay_boot_s,omitempty"`                  // 0xffffffff: unlimited
-	McsLabel                string                 `protobuf:"bytes,119,opt,name=mcs_label,json=mcsLabel,proto3" json:"mcs_label,omitempty"`
-	Power                   string                 `protobuf:"bytes,120,opt,name=power,proto3" json:"power,omitempty"` // LEVEL
-	Network                 string                 `protobuf:"bytes,121,opt,name=network,proto3" json:"network,omitempty"`
-	CpuFreq                 string                 `protobuf:"bytes,122,opt,name=cpu_freq,json=cpuFreq,proto3" json:"cpu_freq,omitempty"`                         // for the job's steps, as they are told: Low-High:Performance
-	TresFreq                string                 `protobuf:"bytes,123,opt,name=tres_freq,json=tresFreq,proto3" json:"tres_freq,omitempty"`                      // gpu:high …, likewise
-	ClusterFeatures         string                 `protobuf:"bytes,124,opt,name=cluster_features,json=clusterFeatures,proto3" json:"cluster_features,omitempty"` // --cluster-constraint
-	SegmentSize             uint32                 `protobuf:"varint,125,opt,name=segment_size,json=segmentSize,proto3" json:"segment_size,omitempty"`
-	Profile                 string                 `protobuf:"bytes,126,opt,name=profile,proto3" json:"profile,omitempty"`                                                   // kinds, as they are shown: Energy,Task
-	DefaultCpusPerGpu       bool                   `protobuf:"varint,127,opt,name=default_cpus_per_gpu,json=defaultCpusPerGpu,proto3" json:"default_cpus_per_gpu,omitempty"` // admission gave cpus_per_gpu, from the configuration
-	DefaultMemPerGpu        bool                   `protobuf:"varint,128,opt,name=default_mem_per_gpu,json=defaultMemPerGpu,proto3" json:"default_mem_per_gpu,omitempty"`    // likewise
-	DefaultTimeLimit        bool                   `protobuf:"varint,129,opt,name=default_time_limit,json=defaultTimeLimit,proto3" json:"default_time_limit,omitempty"`      // none was asked for: admission gave the partition's
-	Cron                    *Cron                  `protobuf:"bytes,140,opt,name=cron,proto3" json:"cron,omitempty"`                                                         // of a crontab: it goes back into the queue for its next time whenever it is over
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	Name                    string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Account                 string        `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	Partition               string        `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"` // as given: a name or a comma separated list; admitted: at least one name
+	Qos                     string        `protobuf:"bytes,4,opt,name=qos,proto3" json:"qos,omitempty"`
+	WorkDir                 string        `protobuf:"bytes,5,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
+	StdIn                   string        `protobuf:"bytes,6,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"` // file name patterns, unexpanded
+	StdOut                  string        `protobuf:"bytes,7,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
+	StdErr                  string        `protobuf:"bytes,8,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
+	Append                  bool          `protobuf:"varint,9,opt,name=append,proto3" json:"append,omitempty"`      // --open-mode=append
+	Truncate                bool          `protobuf:"varint,10,opt,name=truncate,proto3" json:"truncate,omitempty"` // --open-mode=truncate given
+	Script                  *BlobRef      `protobuf:"bytes,11,opt,name=script,proto3" json:"script,omitempty"`
+	Environment             *BlobRef      `protobuf:"bytes,12,opt,name=environment,proto3" json:"environment,omitempty"` // NUL terminated NAME=value strings, in order
+	Args                    [][]byte      `protobuf:"bytes,13,rep,name=args,proto3" json:"args,omitempty"`               // the script's arguments
+	Command                 string        `protobuf:"bytes,14,opt,name=command,proto3" json:"command,omitempty"`         // path of the script, for people; empty with --wrap
+	SubmitLine              string        `protobuf:"bytes,15,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	SubmitHost              string        `protobuf:"bytes,16,opt,name=submit_host,json=submitHost,proto3" json:"submit_host,omitempty"`
+	SubmitSid               uint32        `protobuf:"varint,17,opt,name=submit_sid,json=submitSid,proto3" json:"submit_sid,omitempty"` // session of the process there that submitted it, 0: not known
+	MinNodes                uint32        `protobuf:"varint,20,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`    // 0: not given
+	MaxNodes                uint32        `protobuf:"varint,21,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
+	Tasks                   uint32        `protobuf:"varint,22,opt,name=tasks,proto3" json:"tasks,omitempty"`                                  // 0: not given
+	CpusPerTask             uint32        `protobuf:"varint,23,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"` // 0: not given
+	TasksPerNode            uint32        `protobuf:"varint,24,opt,name=tasks_per_node,json=tasksPerNode,proto3" json:"tasks_per_node,omitempty"`
+	TasksPerSocket          uint32        `protobuf:"varint,25,opt,name=tasks_per_socket,json=tasksPerSocket,proto3" json:"tasks_per_socket,omitempty"`
+	TasksPerCore            uint32        `protobuf:"varint,26,opt,name=tasks_per_core,json=tasksPerCore,proto3" json:"tasks_per_core,omitempty"`
+	MinCpusPerNode          uint32        `protobuf:"varint,27,opt,name=min_cpus_per_node,json=minCpusPerNode,proto3" json:"min_cpus_per_node,omitempty"` // --mincpus
+	MemPerNodeMib           uint64        `protobuf:"varint,28,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3" json:"mem_per_node_mib,omitempty"`    // 0 with mem_all: all of each node
+	MemPerCpuMib            uint64        `protobuf:"varint,29,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3" json:"mem_per_cpu_mib,omitempty"`
+	MemAll                  bool          `protobuf:"varint,30,opt,name=mem_all,json=memAll,proto3" json:"mem_all,omitempty"` // --mem=0
+	MemPerGpuMib            uint64        `protobuf:"varint,31,opt,name=mem_per_gpu_mib,json=memPerGpuMib,proto3" json:"mem_per_gpu_mib,omitempty"`
+	TmpDiskMib              uint64        `protobuf:"varint,32,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3" json:"tmp_disk_mib,omitempty"`
+	Gres                    []*Gres       `protobuf:"bytes,33,rep,name=gres,proto3" json:"gres,omitempty"`
+	CpusPerGpu              uint32        `protobuf:"varint,34,opt,name=cpus_per_gpu,json=cpusPerGpu,proto3" json:"cpus_per_gpu,omitempty"`
+	Constraint              string        `protobuf:"bytes,35,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	NodeList                string        `protobuf:"bytes,36,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"` // hostlist that must be in the allocation
+	Exclude                 string        `protobuf:"bytes,37,opt,name=exclude,proto3" json:"exclude,omitempty"`
+	Exclusive               Exclusive     `protobuf:"varint,38,opt,name=exclusive,proto3,enum=stint.events.Exclusive" json:"exclusive,omitempty"`
+	Overcommit              bool          `protobuf:"varint,39,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
+	Contiguous              bool          `protobuf:"varint,40,opt,name=contiguous,proto3" json:"contiguous,omitempty"`
+	Licenses                string        `protobuf:"bytes,41,opt,name=licenses,proto3" json:"licenses,omitempty"`
+	Reservation             string        `protobuf:"bytes,42,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	SocketsPerNode          uint32        `protobuf:"varint,43,opt,name=sockets_per_node,json=socketsPerNode,proto3" json:"sockets_per_node,omitempty"`
+	CoresPerSocket          uint32        `protobuf:"varint,44,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
+	ThreadsPerCore          uint32        `protobuf:"varint,45,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
+	Oversubscribe           bool          `protobuf:"varint,46,opt,name=oversubscribe,proto3" json:"oversubscribe,omitempty"`
+	Distribution            string        `protobuf:"bytes,47,opt,name=distribution,proto3" json:"distribution,omitempty"`
+	TasksPerGpu             uint32        `protobuf:"varint,48,opt,name=tasks_per_gpu,json=tasksPerGpu,proto3" json:"tasks_per_gpu,omitempty"`
+	Nomultithread           bool          `protobuf:"varint,49,opt,name=nomultithread,proto3" json:"nomultithread,omitempty"`               // --hint=nomultithread
+	TimeLimitS              uint32        `protobuf:"varint,60,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"` // 0: not given (admitted: never 0); 0xffffffff: unlimited
+	TimeMinS                uint32        `protobuf:"varint,61,opt,name=time_min_s,json=timeMinS,proto3" json:"time_min_s,omitempty"`
+	BeginUs                 int64         `protobuf:"varint,62,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`
+	DeadlineUs              int64         `protobuf:"varint,63,opt,name=deadline_us,json=deadlineUs,proto3" json:"deadline_us,omitempty"`
+	Array                   *ArraySpec    `protobuf:"bytes,64,opt,name=array,proto3" json:"array,omitempty"`
+	Dependencies            []*Dependency `protobuf:"bytes,65,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	DependencyAny           bool          `protobuf:"varint,66,opt,name=dependency_any,json=dependencyAny,proto3" json:"dependency_any,omitempty"` // terms were joined by '?'
+	KillOnInvalidDependency bool          `protobuf:"varint,67,opt,name=kill_on_invalid_dependency,json=killOnInvalidDependency,proto3" json:"kill_on_invalid_dependency,omitempty"`
+	KeepOnInvalidDependency bool          `protobuf:"varint,68,opt,name=keep_on_invalid_dependency,json=keepOnInvalidDependency,proto3" json:"keep_on_invalid_dependency,omitempty"`
+	Nice                    int32         `protobuf:"varint,69,opt,name=nice,proto3" json:"nice,omitempty"`
+	Priority                uint32        `protobuf:"varint,70,opt,name=priority,proto3" json:"priority,omitempty"` // --priority, with has_priority
+	HasPriority             bool          `protobuf:"varint,71,opt,name=has_priority,json=hasPriority,proto3" json:"has_priority,omitempty"`
+	Hold                    bool          `protobuf:"varint,72,opt,name=hold,proto3" json:"hold,omitempty"`
+	Requeue                 Choice        `protobuf:"varint,73,opt,name=requeue,proto3,enum=stint.events.Choice" json:"requeue,omitempty"` // not given: JobRequeue decides
+	Warn                    *WarnSignal   `protobuf:"bytes,74,opt,name=warn,proto3" json:"warn,omitempty"`                                 // --signal
+	Comment                 string        `protobuf:"bytes,75,opt,name=comment,proto3" json:"comment,omitempty"`
+	Wckey                   string        `protobuf:"bytes,76,opt,name=wckey,proto3" json:"wckey,omitempty"`
+	MailUser                string        `protobuf:"bytes,77,opt,name=mail_user,json=mailUser,proto3" json:"mail_user,omitempty"`
+	MailTypes               uint32        `protobuf:"varint,78,opt,name=mail_types,json=mailTypes,proto3" json:"mail_types,omitempty"` // bits, see cli/slurm
+	Export                  string        `protobuf:"bytes,79,opt,name=export,proto3" json:"export,omitempty"`                         // as given, shown again as SLURM_EXPORT_ENV; empty: not given
+	GetUserEnv              bool          `protobuf:"varint,80,opt,name=get_user_env,json=getUserEnv,proto3" json:"get_user_env,omitempty"`
+	Umask                   uint32        `protobuf:"varint,81,opt,name=umask,proto3" json:"umask,omitempty"`
+	Rlimits                 []*Rlimit     `protobuf:"bytes,82,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
+	NoKill                  bool          `protobuf:"varint,83,opt,name=no_kill,json=noKill,proto3" json:"no_kill,omitempty"`
+	WaitAllNodes            bool          `protobuf:"varint,84,opt,name=wait_all_nodes,json=waitAllNodes,proto3" json:"wait_all_nodes,omitempty"`
+	AdminComment            string        `protobuf:"bytes,85,opt,name=admin_comment,json=adminComment,proto3" json:"admin_comment,omitempty"`
+	Extra                   string        `protobuf:"bytes,86,opt,name=extra,proto3" json:"extra,omitempty"`
+	Interactive             bool          `protobuf:"varint,87,opt,name=interactive,proto3" json:"interactive,omitempty"` // an allocation without a batch script
+	HetOffset               uint32        `protobuf:"varint,88,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
+	Reboot                  bool          `protobuf:"varint,89,opt,name=reboot,proto3" json:"reboot,omitempty"`
+	DependencyText          string        `protobuf:"bytes,90,opt,name=dependency_text,json=dependencyText,proto3" json:"dependency_text,omitempty"` // as given
+	Switches                string        `protobuf:"bytes,91,opt,name=switches,proto3" json:"switches,omitempty"`
+	TresPerTask             []string      `protobuf:"bytes,92,rep,name=tres_per_task,json=tresPerTask,proto3" json:"tres_per_task,omitempty"`
+	Prefer                  string        `protobuf:"bytes,110,opt,name=prefer,proto3" json:"prefer,omitempty"`                         // features the nodes should have, if such nodes are free
+	SpreadJob               bool          `protobuf:"varint,111,opt,name=spread_job,json=spreadJob,proto3" json:"spread_job,omitempty"` // on as many nodes as there are for it
+	UseMinNodes             bool          `protobuf:"varint,112,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"`
+	TresBind                string        `protobuf:"bytes,113,opt,name=tres_bind,json=tresBind,proto3" json:"tres_bind,omitempty"` // gpu:closest …, for the job's steps
+	AcctgFreq               string        `protobuf:"bytes,114,opt,name=acctg_freq,json=acctgFreq,proto3" json:"acctg_freq,omitempty"`
+	MinCpus                 uint32        `protobuf:"varint,160,opt,name=min_cpus,json=minCpus,proto3" json:"min_cpus,omitempty"`                             // at least so many in all, however many tasks there are; 0: as many as these take
+	BindGres                Choice        `protobuf:"varint,115,opt,name=bind_gres,json=bindGres,proto3,enum=stint.events.Choice" json:"bind_gres,omitempty"` // --gres-flags: enforce-binding, disable-binding
+	BatchFeatures           string        `protobuf:"bytes,116,opt,name=batch_features,json=batchFeatures,proto3" json:"batch_features,omitempty"`            // --batch: of the node that the script runs on
+	BurstBuffer             string        `protobuf:"bytes,117,opt,name=burst_buffer,json=burstBuffer,proto3" json:"burst_buffer,omitempty"`                  // --bb, as given: nothing is staged
+	DelayBootS              uint32        `protobuf:"varint,118,opt,name=delay_boot_s,json=delayBootS,proto3" json:"delay_boot_s,omitempty"`                  // 0xffffffff: unlimited
+	McsLabel                string        `protobuf:"bytes,119,opt,name=mcs_label,json=mcsLabel,proto3" json:"mcs_label,omitempty"`
+	Power                   string        `protobuf:"bytes,120,opt,name=power,proto3" json:"power,omitempty"` // LEVEL
+	Network                 string        `protobuf:"bytes,121,opt,name=network,proto3" json:"network,omitempty"`
+	CpuFreq                 string        `protobuf:"bytes,122,opt,name=cpu_freq,json=cpuFreq,proto3" json:"cpu_freq,omitempty"`                         // for the job's steps, as they are told: Low-High:Performance
+	TresFreq                string        `protobuf:"bytes,123,opt,name=tres_freq,json=tresFreq,proto3" json:"tres_freq,omitempty"`                      // gpu:high …, likewise
+	ClusterFeatures         string        `protobuf:"bytes,124,opt,name=cluster_features,json=clusterFeatures,proto3" json:"cluster_features,omitempty"` // --cluster-constraint
+	SegmentSize             uint32        `protobuf:"varint,125,opt,name=segment_size,json=segmentSize,proto3" json:"segment_size,omitempty"`
+	Profile                 string        `protobuf:"bytes,126,opt,name=profile,proto3" json:"profile,omitempty"`                                                   // kinds, as they are shown: Energy,Task
+	DefaultCpusPerGpu       bool          `protobuf:"varint,127,opt,name=default_cpus_per_gpu,json=defaultCpusPerGpu,proto3" json:"default_cpus_per_gpu,omitempty"` // admission gave cpus_per_gpu, from the configuration
+	DefaultMemPerGpu        bool          `protobuf:"varint,128,opt,name=default_mem_per_gpu,json=defaultMemPerGpu,proto3" json:"default_mem_per_gpu,omitempty"`    // likewise
+	DefaultTimeLimit        bool          `protobuf:"varint,129,opt,name=default_time_limit,json=defaultTimeLimit,proto3" json:"default_time_limit,omitempty"`      // none was asked for: admission gave the partition's
+	Cron                    *Cron         `protobuf:"bytes,140,opt,name=cron,proto3" json:"cron,omitempty"`                                                         // of a crontab: it goes back into the queue for its next time whenever it is over
+	unknownFields           []byte
 }
 
 func (x *JobSpec) Reset() {
-	file_events_events_proto_init()
 	*x = JobSpec{}
-	mi := &file_events_events_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *JobSpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*JobSpec) ProtoMessage() {}
 
-func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{30}
 }
@@ -4876,43 +4467,23 @@ func (x *JobSpec) GetCron() *Cron {
 
 // Gres: count of a generic resource, counted per node, per task, per socket or for the whole job.
 type Gres struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // gpu
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // a100, or empty: any
-	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Scope         Scope                  `protobuf:"varint,4,opt,name=scope,proto3,enum=stint.events.Scope" json:"scope,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // gpu
+	Type          string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // a100, or empty: any
+	Count         uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Scope         Scope  `protobuf:"varint,4,opt,name=scope,proto3,enum=stint.events.Scope" json:"scope,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Gres) Reset() {
-	file_events_events_proto_init()
 	*x = Gres{}
-	mi := &file_events_events_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Gres) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Gres) ProtoMessage() {}
 
-func (x *Gres) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Gres.ProtoReflect.Descriptor instead.
 func (*Gres) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{31}
 }
@@ -4947,42 +4518,22 @@ func (x *Gres) GetScope() Scope {
 
 // ArraySpec: indices as bit words; max_running 0: no throttle. text is the expression as given (for people).
 type ArraySpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tasks         []uint64               `protobuf:"varint,1,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
-	MaxRunning    uint32                 `protobuf:"varint,2,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tasks         []uint64 `protobuf:"varint,1,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
+	MaxRunning    uint32   `protobuf:"varint,2,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
+	Text          string   `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ArraySpec) Reset() {
-	file_events_events_proto_init()
 	*x = ArraySpec{}
-	mi := &file_events_events_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ArraySpec) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ArraySpec) ProtoMessage() {}
 
-func (x *ArraySpec) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ArraySpec.ProtoReflect.Descriptor instead.
 func (*ArraySpec) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{32}
 }
@@ -5009,44 +4560,24 @@ func (x *ArraySpec) GetText() string {
 }
 
 type Dependency struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          DependencyKind         `protobuf:"varint,1,opt,name=kind,proto3,enum=stint.events.DependencyKind" json:"kind,omitempty"`
-	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"` // not for SINGLETON
-	Task          uint32                 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
-	HasTask       bool                   `protobuf:"varint,4,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
-	DelayMin      uint32                 `protobuf:"varint,5,opt,name=delay_min,json=delayMin,proto3" json:"delay_min,omitempty"` // after:job+minutes
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Kind          DependencyKind `protobuf:"varint,1,opt,name=kind,proto3,enum=stint.events.DependencyKind" json:"kind,omitempty"`
+	Job           uint32         `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"` // not for SINGLETON
+	Task          uint32         `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
+	HasTask       bool           `protobuf:"varint,4,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
+	DelayMin      uint32         `protobuf:"varint,5,opt,name=delay_min,json=delayMin,proto3" json:"delay_min,omitempty"` // after:job+minutes
+	unknownFields []byte
 }
 
 func (x *Dependency) Reset() {
-	file_events_events_proto_init()
 	*x = Dependency{}
-	mi := &file_events_events_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Dependency) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Dependency) ProtoMessage() {}
 
-func (x *Dependency) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{33}
 }
@@ -5087,43 +4618,23 @@ func (x *Dependency) GetDelayMin() uint32 {
 }
 
 type WarnSignal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Signal        int32                  `protobuf:"varint,1,opt,name=signal,proto3" json:"signal,omitempty"`
-	BeforeS       uint32                 `protobuf:"varint,2,opt,name=before_s,json=beforeS,proto3" json:"before_s,omitempty"`
-	Batch         bool                   `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`
-	Reservation   bool                   `protobuf:"varint,4,opt,name=reservation,proto3" json:"reservation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Signal        int32  `protobuf:"varint,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	BeforeS       uint32 `protobuf:"varint,2,opt,name=before_s,json=beforeS,proto3" json:"before_s,omitempty"`
+	Batch         bool   `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`
+	Reservation   bool   `protobuf:"varint,4,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	unknownFields []byte
 }
 
 func (x *WarnSignal) Reset() {
-	file_events_events_proto_init()
 	*x = WarnSignal{}
-	mi := &file_events_events_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *WarnSignal) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*WarnSignal) ProtoMessage() {}
 
-func (x *WarnSignal) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WarnSignal.ProtoReflect.Descriptor instead.
 func (*WarnSignal) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{34}
 }
@@ -5157,42 +4668,22 @@ func (x *WarnSignal) GetReservation() bool {
 }
 
 type Rlimit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resource      uint32                 `protobuf:"varint,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	Soft          uint64                 `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`
-	Hard          uint64                 `protobuf:"varint,3,opt,name=hard,proto3" json:"hard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resource      uint32 `protobuf:"varint,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Soft          uint64 `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`
+	Hard          uint64 `protobuf:"varint,3,opt,name=hard,proto3" json:"hard,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Rlimit) Reset() {
-	file_events_events_proto_init()
 	*x = Rlimit{}
-	mi := &file_events_events_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Rlimit) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Rlimit) ProtoMessage() {}
 
-func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{35}
 }
@@ -5219,44 +4710,24 @@ func (x *Rlimit) GetHard() uint64 {
 }
 
 type SchedMessage struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*SchedMessage_Term
 	//	*SchedMessage_Cycle
 	Kind          isSchedMessage_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *SchedMessage) Reset() {
-	file_events_events_proto_init()
 	*x = SchedMessage{}
-	mi := &file_events_events_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *SchedMessage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*SchedMessage) ProtoMessage() {}
 
-func (x *SchedMessage) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SchedMessage.ProtoReflect.Descriptor instead.
 func (*SchedMessage) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{36}
 }
@@ -5304,46 +4775,26 @@ func (*SchedMessage_Cycle) isSchedMessage_Kind() {}
 
 // Term begins a leadership: from here on only cycles with this nonce count.
 type Term struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nonce         []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Controller    string                 `protobuf:"bytes,2,opt,name=controller,proto3" json:"controller,omitempty"`
-	Build         string                 `protobuf:"bytes,3,opt,name=build,proto3" json:"build,omitempty"`
-	Rules         uint32                 `protobuf:"varint,4,opt,name=rules,proto3" json:"rules,omitempty"`           // version of the fold's meaning
-	Decider       uint32                 `protobuf:"varint,5,opt,name=decider,proto3" json:"decider,omitempty"`       // version of the deciding code
-	Derivation    uint32                 `protobuf:"varint,6,opt,name=derivation,proto3" json:"derivation,omitempty"` // version of the JOBS derivation
-	NowUs         int64                  `protobuf:"varint,7,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Nonce         []byte `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Controller    string `protobuf:"bytes,2,opt,name=controller,proto3" json:"controller,omitempty"`
+	Build         string `protobuf:"bytes,3,opt,name=build,proto3" json:"build,omitempty"`
+	Rules         uint32 `protobuf:"varint,4,opt,name=rules,proto3" json:"rules,omitempty"`           // version of the fold's meaning
+	Decider       uint32 `protobuf:"varint,5,opt,name=decider,proto3" json:"decider,omitempty"`       // version of the deciding code
+	Derivation    uint32 `protobuf:"varint,6,opt,name=derivation,proto3" json:"derivation,omitempty"` // version of the JOBS derivation
+	NowUs         int64  `protobuf:"varint,7,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Term) Reset() {
-	file_events_events_proto_init()
 	*x = Term{}
-	mi := &file_events_events_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Term) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Term) ProtoMessage() {}
 
-func (x *Term) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{37}
 }
@@ -5400,50 +4851,30 @@ func (x *Term) GetNowUs() int64 {
 // Cycle: what one pass decided. A big one is cut in parts of at most 512 KiB that hold whole facts.
 // It is a function of the state at basis and of now, budget, observed and decider; replay --verify holds it to that.
 type Cycle struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          []byte                 `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
-	N             uint64                 `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`         // number of this message in the term, from 1
-	Cycle         uint64                 `protobuf:"varint,3,opt,name=cycle,proto3" json:"cycle,omitempty"` // number of the cycle in the term
-	Part          uint32                 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`   // 1 … parts
-	Parts         uint32                 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
-	Basis         uint64                 `protobuf:"varint,6,opt,name=basis,proto3" json:"basis,omitempty"` // last sequence folded when it was decided
-	NowUs         int64                  `protobuf:"varint,7,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
-	Budget        uint64                 `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"` // steps granted
-	Decider       uint32                 `protobuf:"varint,9,opt,name=decider,proto3" json:"decider,omitempty"`
-	Observed      *Observed              `protobuf:"bytes,10,opt,name=observed,proto3" json:"observed,omitempty"`
-	Facts         []*Fact                `protobuf:"bytes,11,rep,name=facts,proto3" json:"facts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Term          []byte    `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	N             uint64    `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`         // number of this message in the term, from 1
+	Cycle         uint64    `protobuf:"varint,3,opt,name=cycle,proto3" json:"cycle,omitempty"` // number of the cycle in the term
+	Part          uint32    `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`   // 1 … parts
+	Parts         uint32    `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
+	Basis         uint64    `protobuf:"varint,6,opt,name=basis,proto3" json:"basis,omitempty"` // last sequence folded when it was decided
+	NowUs         int64     `protobuf:"varint,7,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
+	Budget        uint64    `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"` // steps granted
+	Decider       uint32    `protobuf:"varint,9,opt,name=decider,proto3" json:"decider,omitempty"`
+	Observed      *Observed `protobuf:"bytes,10,opt,name=observed,proto3" json:"observed,omitempty"`
+	Facts         []*Fact   `protobuf:"bytes,11,rep,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Cycle) Reset() {
-	file_events_events_proto_init()
 	*x = Cycle{}
-	mi := &file_events_events_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Cycle) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Cycle) ProtoMessage() {}
 
-func (x *Cycle) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Cycle.ProtoReflect.Descriptor instead.
 func (*Cycle) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{38}
 }
@@ -5527,43 +4958,23 @@ func (x *Cycle) GetFacts() []*Fact {
 
 // Observed: what the leader saw that is not in the log (silence of nodes, the time zone, a clock that was set).
 type Observed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SilentNodes   []string               `protobuf:"bytes,1,rep,name=silent_nodes,json=silentNodes,proto3" json:"silent_nodes,omitempty"`
-	ReturnedNodes []string               `protobuf:"bytes,2,rep,name=returned_nodes,json=returnedNodes,proto3" json:"returned_nodes,omitempty"`
-	Zone          *Zone                  `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`                                  // the site's, where crontabs need it and the state has another
-	ClockSetUs    int64                  `protobuf:"varint,11,opt,name=clock_set_us,json=clockSetUs,proto3" json:"clock_set_us,omitempty"` // the clock was set forward by this, and the log does not have it yet
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SilentNodes   []string `protobuf:"bytes,1,rep,name=silent_nodes,json=silentNodes,proto3" json:"silent_nodes,omitempty"`
+	ReturnedNodes []string `protobuf:"bytes,2,rep,name=returned_nodes,json=returnedNodes,proto3" json:"returned_nodes,omitempty"`
+	Zone          *Zone    `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`                                  // the site's, where crontabs need it and the state has another
+	ClockSetUs    int64    `protobuf:"varint,11,opt,name=clock_set_us,json=clockSetUs,proto3" json:"clock_set_us,omitempty"` // the clock was set forward by this, and the log does not have it yet
+	unknownFields []byte
 }
 
 func (x *Observed) Reset() {
-	file_events_events_proto_init()
 	*x = Observed{}
-	mi := &file_events_events_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Observed) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Observed) ProtoMessage() {}
 
-func (x *Observed) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{39}
 }
@@ -5597,7 +5008,6 @@ func (x *Observed) GetClockSetUs() int64 {
 }
 
 type Fact struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Fact_Admitted
@@ -5629,38 +5039,19 @@ type Fact struct {
 	//	*Fact_TriggersCleared
 	//	*Fact_TriggerPulled
 	Kind          isFact_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Fact) Reset() {
-	file_events_events_proto_init()
 	*x = Fact{}
-	mi := &file_events_events_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Fact) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Fact) ProtoMessage() {}
 
-func (x *Fact) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Fact.ProtoReflect.Descriptor instead.
 func (*Fact) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{40}
 }
@@ -6097,41 +5488,21 @@ func (*Fact_TriggersCleared) isFact_Kind() {}
 func (*Fact_TriggerPulled) isFact_Kind() {}
 
 type IntentRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Index         uint32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields []byte
 }
 
 func (x *IntentRef) Reset() {
-	file_events_events_proto_init()
 	*x = IntentRef{}
-	mi := &file_events_events_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *IntentRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*IntentRef) ProtoMessage() {}
 
-func (x *IntentRef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use IntentRef.ProtoReflect.Descriptor instead.
 func (*IntentRef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{41}
 }
@@ -6152,46 +5523,26 @@ func (x *IntentRef) GetIndex() uint32 {
 
 // Admitted: a submission became a job. The id is the one the fold gave the intent.
 type Admitted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
-	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"` // complete: defaults applied, limits resolved
-	Owner         *Owner                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Priority      uint32                 `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"` // 0: held
-	Hold          HoldKind               `protobuf:"varint,6,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
-	Component     uint32                 `protobuf:"varint,7,opt,name=component,proto3" json:"component,omitempty"` // of a het job
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Job           uint32     `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	Spec          *JobSpec   `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"` // complete: defaults applied, limits resolved
+	Owner         *Owner     `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	Priority      uint32     `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"` // 0: held
+	Hold          HoldKind   `protobuf:"varint,6,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
+	Component     uint32     `protobuf:"varint,7,opt,name=component,proto3" json:"component,omitempty"` // of a het job
+	unknownFields []byte
 }
 
 func (x *Admitted) Reset() {
-	file_events_events_proto_init()
 	*x = Admitted{}
-	mi := &file_events_events_proto_msgTypes[42]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Admitted) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Admitted) ProtoMessage() {}
 
-func (x *Admitted) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[42]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Admitted.ProtoReflect.Descriptor instead.
 func (*Admitted) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{42}
 }
@@ -6246,44 +5597,24 @@ func (x *Admitted) GetComponent() uint32 {
 }
 
 type Owner struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	Gid           uint32                 `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`
-	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	Group         string                 `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
-	Groups        []uint32               `protobuf:"varint,5,rep,packed,name=groups,proto3" json:"groups,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Uid           uint32   `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid           uint32   `protobuf:"varint,2,opt,name=gid,proto3" json:"gid,omitempty"`
+	User          string   `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Group         string   `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
+	Groups        []uint32 `protobuf:"varint,5,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Owner) Reset() {
-	file_events_events_proto_init()
 	*x = Owner{}
-	mi := &file_events_events_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Owner) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Owner) ProtoMessage() {}
 
-func (x *Owner) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{43}
 }
@@ -6325,44 +5656,24 @@ func (x *Owner) GetGroups() []uint32 {
 
 // Judged: the verdict on an intent that is not an admission: a refusal, or what became of an act of control.
 type Judged struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Code          Code                   `protobuf:"varint,2,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	Verdicts      []*Verdict             `protobuf:"bytes,4,rep,name=verdicts,proto3" json:"verdicts,omitempty"` // per target, only those that failed
-	Touched       uint32                 `protobuf:"varint,5,opt,name=touched,proto3" json:"touched,omitempty"`  // how many jobs or nodes it changed
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Code          Code       `protobuf:"varint,2,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
+	Text          string     `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Verdicts      []*Verdict `protobuf:"bytes,4,rep,name=verdicts,proto3" json:"verdicts,omitempty"` // per target, only those that failed
+	Touched       uint32     `protobuf:"varint,5,opt,name=touched,proto3" json:"touched,omitempty"`  // how many jobs or nodes it changed
+	unknownFields []byte
 }
 
 func (x *Judged) Reset() {
-	file_events_events_proto_init()
 	*x = Judged{}
-	mi := &file_events_events_proto_msgTypes[44]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Judged) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Judged) ProtoMessage() {}
 
-func (x *Judged) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[44]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Judged.ProtoReflect.Descriptor instead.
 func (*Judged) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{44}
 }
@@ -6403,43 +5714,23 @@ func (x *Judged) GetTouched() uint32 {
 }
 
 type Verdict struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Code          Code                   `protobuf:"varint,3,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Code          Code   `protobuf:"varint,3,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
+	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Verdict) Reset() {
-	file_events_events_proto_init()
 	*x = Verdict{}
-	mi := &file_events_events_proto_msgTypes[45]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Verdict) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Verdict) ProtoMessage() {}
 
-func (x *Verdict) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[45]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{45}
 }
@@ -6474,41 +5765,21 @@ func (x *Verdict) GetText() string {
 
 // Allocation: who got what. Consecutive nodes with equal shares are one entry.
 type Allocation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Shares        []*NodeShare           `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
-	BatchHost     string                 `protobuf:"bytes,2,opt,name=batch_host,json=batchHost,proto3" json:"batch_host,omitempty"` // where the script runs, if not on the first node
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Shares        []*NodeShare `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
+	BatchHost     string       `protobuf:"bytes,2,opt,name=batch_host,json=batchHost,proto3" json:"batch_host,omitempty"` // where the script runs, if not on the first node
+	unknownFields []byte
 }
 
 func (x *Allocation) Reset() {
-	file_events_events_proto_init()
 	*x = Allocation{}
-	mi := &file_events_events_proto_msgTypes[46]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Allocation) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Allocation) ProtoMessage() {}
 
-func (x *Allocation) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[46]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{46}
 }
@@ -6528,46 +5799,26 @@ func (x *Allocation) GetBatchHost() string {
 }
 
 type NodeShare struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`       // names, in the order of the job's node list
-	Cpus          []uint64               `protobuf:"varint,2,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words on each of these nodes
-	MemoryMib     uint64                 `protobuf:"varint,3,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Gres          []*GresShare           `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`     // tasks laid out on each of these nodes
-	Usable        uint32                 `protobuf:"varint,6,opt,name=usable,proto3" json:"usable,omitempty"`   // how many of the CPUs tasks count on, where it is one thread of each core only; 0: all
-	Counted       uint32                 `protobuf:"varint,7,opt,name=counted,proto3" json:"counted,omitempty"` // CPUs that count as the job's, where CPUs are given but no core to two jobs; 0: all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Nodes         []string     `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`       // names, in the order of the job's node list
+	Cpus          []uint64     `protobuf:"varint,2,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words on each of these nodes
+	MemoryMib     uint64       `protobuf:"varint,3,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Gres          []*GresShare `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"`
+	Tasks         uint32       `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`     // tasks laid out on each of these nodes
+	Usable        uint32       `protobuf:"varint,6,opt,name=usable,proto3" json:"usable,omitempty"`   // how many of the CPUs tasks count on, where it is one thread of each core only; 0: all
+	Counted       uint32       `protobuf:"varint,7,opt,name=counted,proto3" json:"counted,omitempty"` // CPUs that count as the job's, where CPUs are given but no core to two jobs; 0: all
+	unknownFields []byte
 }
 
 func (x *NodeShare) Reset() {
-	file_events_events_proto_init()
 	*x = NodeShare{}
-	mi := &file_events_events_proto_msgTypes[47]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeShare) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeShare) ProtoMessage() {}
 
-func (x *NodeShare) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[47]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeShare.ProtoReflect.Descriptor instead.
 func (*NodeShare) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{47}
 }
@@ -6622,42 +5873,22 @@ func (x *NodeShare) GetCounted() uint32 {
 }
 
 type GresShare struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Ids           []uint64               `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string   `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          string   `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Ids           []uint64 `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields []byte
 }
 
 func (x *GresShare) Reset() {
-	file_events_events_proto_init()
 	*x = GresShare{}
-	mi := &file_events_events_proto_msgTypes[48]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *GresShare) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*GresShare) ProtoMessage() {}
 
-func (x *GresShare) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[48]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GresShare.ProtoReflect.Descriptor instead.
 func (*GresShare) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{48}
 }
@@ -6684,48 +5915,28 @@ func (x *GresShare) GetIds() []uint64 {
 }
 
 type Placed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Task          uint32                 `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"` // with has_task: this pending task of the array
-	HasTask       bool                   `protobuf:"varint,3,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
-	Run           uint32                 `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`
-	Allocation    *Allocation            `protobuf:"bytes,5,opt,name=allocation,proto3" json:"allocation,omitempty"`
-	LimitS        uint32                 `protobuf:"varint,6,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // time limit in force; 0xffffffff: none
-	Backfilled    bool                   `protobuf:"varint,7,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
-	Partition     string                 `protobuf:"bytes,8,opt,name=partition,proto3" json:"partition,omitempty"` // the one it was placed in
-	Licenses      string                 `protobuf:"bytes,20,opt,name=licenses,proto3" json:"licenses,omitempty"`  // NAME:COUNT, where the job had a choice of licences
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32      `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Task          uint32      `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"` // with has_task: this pending task of the array
+	HasTask       bool        `protobuf:"varint,3,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
+	Run           uint32      `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`
+	Allocation    *Allocation `protobuf:"bytes,5,opt,name=allocation,proto3" json:"allocation,omitempty"`
+	LimitS        uint32      `protobuf:"varint,6,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // time limit in force; 0xffffffff: none
+	Backfilled    bool        `protobuf:"varint,7,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
+	Partition     string      `protobuf:"bytes,8,opt,name=partition,proto3" json:"partition,omitempty"` // the one it was placed in
+	Licenses      string      `protobuf:"bytes,20,opt,name=licenses,proto3" json:"licenses,omitempty"`  // NAME:COUNT, where the job had a choice of licences
+	unknownFields []byte
 }
 
 func (x *Placed) Reset() {
-	file_events_events_proto_init()
 	*x = Placed{}
-	mi := &file_events_events_proto_msgTypes[49]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Placed) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Placed) ProtoMessage() {}
 
-func (x *Placed) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[49]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Placed.ProtoReflect.Descriptor instead.
 func (*Placed) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{49}
 }
@@ -6795,40 +6006,20 @@ func (x *Placed) GetLicenses() string {
 
 // PlacedTogether: all components of a heterogeneous job start, on nodes apart; all of them or none.
 type PlacedTogether struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Parts         []*Placed              `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Parts         []*Placed `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *PlacedTogether) Reset() {
-	file_events_events_proto_init()
 	*x = PlacedTogether{}
-	mi := &file_events_events_proto_msgTypes[50]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PlacedTogether) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PlacedTogether) ProtoMessage() {}
 
-func (x *PlacedTogether) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[50]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PlacedTogether.ProtoReflect.Descriptor instead.
 func (*PlacedTogether) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{50}
 }
@@ -6842,49 +6033,29 @@ func (x *PlacedTogether) GetParts() []*Placed {
 
 // Stopping: the run is told to end: TERM now, KILL kill_after_s later.
 type Stopping struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Cause         StopCause              `protobuf:"varint,3,opt,name=cause,proto3,enum=stint.events.StopCause" json:"cause,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	KillAfterS    uint32                 `protobuf:"varint,5,opt,name=kill_after_s,json=killAfterS,proto3" json:"kill_after_s,omitempty"`
-	HoldAfter     bool                   `protobuf:"varint,6,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"` // REQUEUE_STOP: back to the queue, held
-	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
-	SpecialAfter  bool                   `protobuf:"varint,8,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"` // … as a special exit
-	ExitCode      uint32                 `protobuf:"varint,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`             // STOP_COMPLETE: what the job came to
-	ExitSignal    uint32                 `protobuf:"varint,10,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32    `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32    `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Cause         StopCause `protobuf:"varint,3,opt,name=cause,proto3,enum=stint.events.StopCause" json:"cause,omitempty"`
+	ByUid         uint32    `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	KillAfterS    uint32    `protobuf:"varint,5,opt,name=kill_after_s,json=killAfterS,proto3" json:"kill_after_s,omitempty"`
+	HoldAfter     bool      `protobuf:"varint,6,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"` // REQUEUE_STOP: back to the queue, held
+	Text          string    `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	SpecialAfter  bool      `protobuf:"varint,8,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"` // … as a special exit
+	ExitCode      uint32    `protobuf:"varint,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`             // STOP_COMPLETE: what the job came to
+	ExitSignal    uint32    `protobuf:"varint,10,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Stopping) Reset() {
-	file_events_events_proto_init()
 	*x = Stopping{}
-	mi := &file_events_events_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Stopping) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Stopping) ProtoMessage() {}
 
-func (x *Stopping) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stopping.ProtoReflect.Descriptor instead.
 func (*Stopping) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{51}
 }
@@ -6961,48 +6132,28 @@ func (x *Stopping) GetExitSignal() uint32 {
 
 // Ended: a job left the queue or its run is over. tasks: only these pending tasks of an array.
 type Ended struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"` // 0: it never ran
-	State         JobState               `protobuf:"varint,3,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
-	ExitCode      uint32                 `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal    uint32                 `protobuf:"varint,5,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	Reason        Reason                 `protobuf:"varint,6,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	Tasks         []uint64               `protobuf:"varint,8,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
-	HasTasks      bool                   `protobuf:"varint,9,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32   `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"` // 0: it never ran
+	State         JobState `protobuf:"varint,3,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
+	ExitCode      uint32   `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32   `protobuf:"varint,5,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	Reason        Reason   `protobuf:"varint,6,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	ByUid         uint32   `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	Tasks         []uint64 `protobuf:"varint,8,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
+	HasTasks      bool     `protobuf:"varint,9,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Ended) Reset() {
-	file_events_events_proto_init()
 	*x = Ended{}
-	mi := &file_events_events_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Ended) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Ended) ProtoMessage() {}
 
-func (x *Ended) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{52}
 }
@@ -7072,46 +6223,26 @@ func (x *Ended) GetHasTasks() bool {
 
 // Held: reason and text are set where the scheduler itself holds a job; otherwise the kind says it all.
 type Held struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
-	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
-	Kind          HoldKind               `protobuf:"varint,4,opt,name=kind,proto3,enum=stint.events.HoldKind" json:"kind,omitempty"`
-	Reason        Reason                 `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
-	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Tasks         []uint64 `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
+	HasTasks      bool     `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
+	Kind          HoldKind `protobuf:"varint,4,opt,name=kind,proto3,enum=stint.events.HoldKind" json:"kind,omitempty"`
+	Reason        Reason   `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	Text          string   `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	ByUid         uint32   `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Held) Reset() {
-	file_events_events_proto_init()
 	*x = Held{}
-	mi := &file_events_events_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Held) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Held) ProtoMessage() {}
 
-func (x *Held) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{53}
 }
@@ -7166,44 +6297,24 @@ func (x *Held) GetByUid() uint32 {
 }
 
 type Released struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
-	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
-	Priority      uint32                 `protobuf:"varint,4,opt,name=priority,proto3" json:"priority,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,5,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Tasks         []uint64 `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
+	HasTasks      bool     `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
+	Priority      uint32   `protobuf:"varint,4,opt,name=priority,proto3" json:"priority,omitempty"`
+	ByUid         uint32   `protobuf:"varint,5,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Released) Reset() {
-	file_events_events_proto_init()
 	*x = Released{}
-	mi := &file_events_events_proto_msgTypes[54]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Released) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Released) ProtoMessage() {}
 
-func (x *Released) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[54]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{54}
 }
@@ -7245,42 +6356,22 @@ func (x *Released) GetByUid() uint32 {
 
 // Updated: the spec as it is from here on (small changes of a pending or running job).
 type Updated struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Change        *UpdateJob             `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32     `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Change        *UpdateJob `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
+	ByUid         uint32     `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Updated) Reset() {
-	file_events_events_proto_init()
 	*x = Updated{}
-	mi := &file_events_events_proto_msgTypes[55]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Updated) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Updated) ProtoMessage() {}
 
-func (x *Updated) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[55]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Updated.ProtoReflect.Descriptor instead.
 func (*Updated) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{55}
 }
@@ -7307,48 +6398,28 @@ func (x *Updated) GetByUid() uint32 {
 }
 
 type Requeued struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	BeginUs       int64                  `protobuf:"varint,3,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`
-	Hold          HoldKind               `protobuf:"varint,4,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
-	Reason        Reason                 `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
-	Priority      uint32                 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
-	Special       bool                   `protobuf:"varint,7,opt,name=special,proto3" json:"special,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,8,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	ExitCode      uint32                 `protobuf:"varint,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32   `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	BeginUs       int64    `protobuf:"varint,3,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`
+	Hold          HoldKind `protobuf:"varint,4,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
+	Reason        Reason   `protobuf:"varint,5,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	Priority      uint32   `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
+	Special       bool     `protobuf:"varint,7,opt,name=special,proto3" json:"special,omitempty"`
+	ByUid         uint32   `protobuf:"varint,8,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	ExitCode      uint32   `protobuf:"varint,9,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Requeued) Reset() {
-	file_events_events_proto_init()
 	*x = Requeued{}
-	mi := &file_events_events_proto_msgTypes[56]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Requeued) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Requeued) ProtoMessage() {}
 
-func (x *Requeued) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[56]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Requeued.ProtoReflect.Descriptor instead.
 func (*Requeued) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{56}
 }
@@ -7417,47 +6488,27 @@ func (x *Requeued) GetExitCode() uint32 {
 }
 
 type Signalled struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`
-	BatchOnly     bool                   `protobuf:"varint,4,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"`
-	Full          bool                   `protobuf:"varint,5,opt,name=full,proto3" json:"full,omitempty"`
-	Step          uint32                 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
-	HasStep       bool                   `protobuf:"varint,7,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,8,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Signal        int32  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"`
+	BatchOnly     bool   `protobuf:"varint,4,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"`
+	Full          bool   `protobuf:"varint,5,opt,name=full,proto3" json:"full,omitempty"`
+	Step          uint32 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	HasStep       bool   `protobuf:"varint,7,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
+	ByUid         uint32 `protobuf:"varint,8,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Signalled) Reset() {
-	file_events_events_proto_init()
 	*x = Signalled{}
-	mi := &file_events_events_proto_msgTypes[57]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Signalled) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Signalled) ProtoMessage() {}
 
-func (x *Signalled) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[57]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Signalled.ProtoReflect.Descriptor instead.
 func (*Signalled) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{57}
 }
@@ -7519,42 +6570,22 @@ func (x *Signalled) GetByUid() uint32 {
 }
 
 type Suspended struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	ByUid         uint32 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Suspended) Reset() {
-	file_events_events_proto_init()
 	*x = Suspended{}
-	mi := &file_events_events_proto_msgTypes[58]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Suspended) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Suspended) ProtoMessage() {}
 
-func (x *Suspended) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[58]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Suspended.ProtoReflect.Descriptor instead.
 func (*Suspended) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{58}
 }
@@ -7581,42 +6612,22 @@ func (x *Suspended) GetByUid() uint32 {
 }
 
 type Resumed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	ByUid         uint32 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Resumed) Reset() {
-	file_events_events_proto_init()
 	*x = Resumed{}
-	mi := &file_events_events_proto_msgTypes[59]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Resumed) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Resumed) ProtoMessage() {}
 
-func (x *Resumed) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[59]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{59}
 }
@@ -7644,45 +6655,25 @@ func (x *Resumed) GetByUid() uint32 {
 
 // NodeChanged: own says that nobody gave the order: the leader itself takes a node out of service.
 type NodeChanged struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Order         NodeOrder              `protobuf:"varint,2,opt,name=order,proto3,enum=stint.events.NodeOrder" json:"order,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	Change        *UpdateNode            `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`
-	Own           bool                   `protobuf:"varint,6,opt,name=own,proto3" json:"own,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string      `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Order         NodeOrder   `protobuf:"varint,2,opt,name=order,proto3,enum=stint.events.NodeOrder" json:"order,omitempty"`
+	Reason        string      `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	ByUid         uint32      `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	Change        *UpdateNode `protobuf:"bytes,5,opt,name=change,proto3" json:"change,omitempty"`
+	Own           bool        `protobuf:"varint,6,opt,name=own,proto3" json:"own,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeChanged) Reset() {
-	file_events_events_proto_init()
 	*x = NodeChanged{}
-	mi := &file_events_events_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeChanged) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeChanged) ProtoMessage() {}
 
-func (x *NodeChanged) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeChanged.ProtoReflect.Descriptor instead.
 func (*NodeChanged) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{60}
 }
@@ -7730,41 +6721,21 @@ func (x *NodeChanged) GetOwn() bool {
 }
 
 type NodeLost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeLost) Reset() {
-	file_events_events_proto_init()
 	*x = NodeLost{}
-	mi := &file_events_events_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeLost) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeLost) ProtoMessage() {}
 
-func (x *NodeLost) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeLost.ProtoReflect.Descriptor instead.
 func (*NodeLost) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{61}
 }
@@ -7784,40 +6755,20 @@ func (x *NodeLost) GetReason() string {
 }
 
 type NodeReturned struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeReturned) Reset() {
-	file_events_events_proto_init()
 	*x = NodeReturned{}
-	mi := &file_events_events_proto_msgTypes[62]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeReturned) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeReturned) ProtoMessage() {}
 
-func (x *NodeReturned) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[62]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeReturned.ProtoReflect.Descriptor instead.
 func (*NodeReturned) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{62}
 }
@@ -7830,41 +6781,21 @@ func (x *NodeReturned) GetNode() string {
 }
 
 type Configured struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Config        *Config                `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Config        *Config    `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Configured) Reset() {
-	file_events_events_proto_init()
 	*x = Configured{}
-	mi := &file_events_events_proto_msgTypes[63]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Configured) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Configured) ProtoMessage() {}
 
-func (x *Configured) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[63]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Configured.ProtoReflect.Descriptor instead.
 func (*Configured) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{63}
 }
@@ -7885,43 +6816,23 @@ func (x *Configured) GetConfig() *Config {
 
 // Administered: these acts hold from here on.
 type Administered struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Policy        *Policy                `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Policy        *Policy    `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	ByUid         uint32     `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	By            string     `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Administered) Reset() {
-	file_events_events_proto_init()
 	*x = Administered{}
-	mi := &file_events_events_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Administered) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Administered) ProtoMessage() {}
 
-func (x *Administered) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Administered.ProtoReflect.Descriptor instead.
 func (*Administered) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{64}
 }
@@ -7956,42 +6867,22 @@ func (x *Administered) GetBy() string {
 
 // PartitionChanged: the partition is so from here on, until another configuration is taken over.
 type PartitionChanged struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Act           PartitionAct           `protobuf:"varint,1,opt,name=act,proto3,enum=stint.events.PartitionAct" json:"act,omitempty"`
-	Partition     *PartitionDef          `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Act           PartitionAct  `protobuf:"varint,1,opt,name=act,proto3,enum=stint.events.PartitionAct" json:"act,omitempty"`
+	Partition     *PartitionDef `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	ByUid         uint32        `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *PartitionChanged) Reset() {
-	file_events_events_proto_init()
 	*x = PartitionChanged{}
-	mi := &file_events_events_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PartitionChanged) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PartitionChanged) ProtoMessage() {}
 
-func (x *PartitionChanged) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionChanged.ProtoReflect.Descriptor instead.
 func (*PartitionChanged) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{65}
 }
@@ -8019,43 +6910,23 @@ func (x *PartitionChanged) GetByUid() uint32 {
 
 // Notified: a run is told something on its standard error.
 type Notified struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	ByUid         uint32 `protobuf:"varint,4,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Notified) Reset() {
-	file_events_events_proto_init()
 	*x = Notified{}
-	mi := &file_events_events_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Notified) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Notified) ProtoMessage() {}
 
-func (x *Notified) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Notified.ProtoReflect.Descriptor instead.
 func (*Notified) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{66}
 }
@@ -8090,44 +6961,24 @@ func (x *Notified) GetByUid() uint32 {
 
 // StepLimited: a numbered step has this time limit from here on, counted from its start; 0: none of its own.
 type StepLimited struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	LimitS        uint32                 `protobuf:"varint,4,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,5,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	LimitS        uint32 `protobuf:"varint,4,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`
+	ByUid         uint32 `protobuf:"varint,5,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *StepLimited) Reset() {
-	file_events_events_proto_init()
 	*x = StepLimited{}
-	mi := &file_events_events_proto_msgTypes[67]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepLimited) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepLimited) ProtoMessage() {}
 
-func (x *StepLimited) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[67]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepLimited.ProtoReflect.Descriptor instead.
 func (*StepLimited) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{67}
 }
@@ -8169,41 +7020,21 @@ func (x *StepLimited) GetByUid() uint32 {
 
 // ConfigSet: single settings are so from here on, until another configuration is taken over. Only such as decide nothing.
 type ConfigSet struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Settings      []*Setting             `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,2,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Settings      []*Setting `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
+	ByUid         uint32     `protobuf:"varint,2,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ConfigSet) Reset() {
-	file_events_events_proto_init()
 	*x = ConfigSet{}
-	mi := &file_events_events_proto_msgTypes[68]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ConfigSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ConfigSet) ProtoMessage() {}
 
-func (x *ConfigSet) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[68]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ConfigSet.ProtoReflect.Descriptor instead.
 func (*ConfigSet) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{68}
 }
@@ -8224,46 +7055,26 @@ func (x *ConfigSet) GetByUid() uint32 {
 
 // CrontabSet: these jobs, admitted before, are those of a user's crontab, and no others recur any more.
 type CrontabSet struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Uid           uint32                 `protobuf:"varint,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	Jobs          []uint32               `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
-	Removed       bool                   `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Uid           uint32     `protobuf:"varint,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	User          string     `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Text          string     `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Jobs          []uint32   `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
+	Removed       bool       `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
+	ByUid         uint32     `protobuf:"varint,7,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *CrontabSet) Reset() {
-	file_events_events_proto_init()
 	*x = CrontabSet{}
-	mi := &file_events_events_proto_msgTypes[69]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *CrontabSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*CrontabSet) ProtoMessage() {}
 
-func (x *CrontabSet) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[69]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CrontabSet.ProtoReflect.Descriptor instead.
 func (*CrontabSet) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{69}
 }
@@ -8319,40 +7130,20 @@ func (x *CrontabSet) GetByUid() uint32 {
 
 // ZoneSet: the site's local time, as far as it is known.
 type ZoneSet struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Zone          *Zone                  `protobuf:"bytes,1,opt,name=zone,proto3" json:"zone,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Zone          *Zone `protobuf:"bytes,1,opt,name=zone,proto3" json:"zone,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ZoneSet) Reset() {
-	file_events_events_proto_init()
 	*x = ZoneSet{}
-	mi := &file_events_events_proto_msgTypes[70]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ZoneSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ZoneSet) ProtoMessage() {}
 
-func (x *ZoneSet) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[70]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ZoneSet.ProtoReflect.Descriptor instead.
 func (*ZoneSet) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{70}
 }
@@ -8366,40 +7157,20 @@ func (x *ZoneSet) GetZone() *Zone {
 
 // ClockSet: clocks were set forward by this, microseconds, while the term held. It is no time that passed: runs have as much left as before.
 type ClockSet struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ByUs          int64                  `protobuf:"varint,1,opt,name=by_us,json=byUs,proto3" json:"by_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ByUs          int64 `protobuf:"varint,1,opt,name=by_us,json=byUs,proto3" json:"by_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ClockSet) Reset() {
-	file_events_events_proto_init()
 	*x = ClockSet{}
-	mi := &file_events_events_proto_msgTypes[71]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ClockSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ClockSet) ProtoMessage() {}
 
-func (x *ClockSet) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[71]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClockSet.ProtoReflect.Descriptor instead.
 func (*ClockSet) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{71}
 }
@@ -8412,41 +7183,21 @@ func (x *ClockSet) GetByUs() int64 {
 }
 
 type TriggerSet struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Trigger       *Trigger               `protobuf:"bytes,2,opt,name=trigger,proto3" json:"trigger,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Trigger       *Trigger   `protobuf:"bytes,2,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TriggerSet) Reset() {
-	file_events_events_proto_init()
 	*x = TriggerSet{}
-	mi := &file_events_events_proto_msgTypes[72]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TriggerSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TriggerSet) ProtoMessage() {}
 
-func (x *TriggerSet) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[72]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TriggerSet.ProtoReflect.Descriptor instead.
 func (*TriggerSet) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{72}
 }
@@ -8466,42 +7217,22 @@ func (x *TriggerSet) GetTrigger() *Trigger {
 }
 
 type TriggersCleared struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Intent        *IntentRef             `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
-	Ids           []uint32               `protobuf:"varint,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Intent        *IntentRef `protobuf:"bytes,1,opt,name=intent,proto3" json:"intent,omitempty"`
+	Ids           []uint32   `protobuf:"varint,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	ByUid         uint32     `protobuf:"varint,3,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TriggersCleared) Reset() {
-	file_events_events_proto_init()
 	*x = TriggersCleared{}
-	mi := &file_events_events_proto_msgTypes[73]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TriggersCleared) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TriggersCleared) ProtoMessage() {}
 
-func (x *TriggersCleared) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[73]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TriggersCleared.ProtoReflect.Descriptor instead.
 func (*TriggersCleared) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{73}
 }
@@ -8529,41 +7260,21 @@ func (x *TriggersCleared) GetByUid() uint32 {
 
 // TriggerPulled: the program of a trigger is run, now and this once, with the argument that says what it is about.
 type TriggerPulled struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Argument      string                 `protobuf:"bytes,2,opt,name=argument,proto3" json:"argument,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Argument      string `protobuf:"bytes,2,opt,name=argument,proto3" json:"argument,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TriggerPulled) Reset() {
-	file_events_events_proto_init()
 	*x = TriggerPulled{}
-	mi := &file_events_events_proto_msgTypes[74]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TriggerPulled) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TriggerPulled) ProtoMessage() {}
 
-func (x *TriggerPulled) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[74]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TriggerPulled.ProtoReflect.Descriptor instead.
 func (*TriggerPulled) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{74}
 }
@@ -8583,44 +7294,24 @@ func (x *TriggerPulled) GetArgument() string {
 }
 
 type NodeMessage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Boot          string                 `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"`         // boot id of the machine (virtual nodes: of the machine, plus the node's own)
-	Executor      []byte                 `protobuf:"bytes,2,opt,name=executor,proto3" json:"executor,omitempty"` // nonce of the executor process
-	N             uint64                 `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`              // number of this message of that executor, from 1
-	NowUs         int64                  `protobuf:"varint,4,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
-	Facts         []*NodeFact            `protobuf:"bytes,5,rep,name=facts,proto3" json:"facts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Boot          string      `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"`         // boot id of the machine (virtual nodes: of the machine, plus the node's own)
+	Executor      []byte      `protobuf:"bytes,2,opt,name=executor,proto3" json:"executor,omitempty"` // nonce of the executor process
+	N             uint64      `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`              // number of this message of that executor, from 1
+	NowUs         int64       `protobuf:"varint,4,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
+	Facts         []*NodeFact `protobuf:"bytes,5,rep,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeMessage) Reset() {
-	file_events_events_proto_init()
 	*x = NodeMessage{}
-	mi := &file_events_events_proto_msgTypes[75]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeMessage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeMessage) ProtoMessage() {}
 
-func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[75]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{75}
 }
@@ -8661,7 +7352,6 @@ func (x *NodeMessage) GetFacts() []*NodeFact {
 }
 
 type NodeFact struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*NodeFact_Up
@@ -8669,38 +7359,19 @@ type NodeFact struct {
 	//	*NodeFact_Exited
 	//	*NodeFact_Ailing
 	Kind          isNodeFact_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *NodeFact) Reset() {
-	file_events_events_proto_init()
 	*x = NodeFact{}
-	mi := &file_events_events_proto_msgTypes[76]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeFact) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeFact) ProtoMessage() {}
 
-func (x *NodeFact) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[76]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeFact.ProtoReflect.Descriptor instead.
 func (*NodeFact) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{76}
 }
@@ -8777,43 +7448,23 @@ func (*NodeFact_Exited) isNodeFact_Kind() {}
 func (*NodeFact_Ailing) isNodeFact_Kind() {}
 
 type NodeUp struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Inventory       *Inventory             `protobuf:"bytes,1,opt,name=inventory,proto3" json:"inventory,omitempty"`
-	Version         string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the executor
-	ExecutorStartUs int64                  `protobuf:"varint,3,opt,name=executor_start_us,json=executorStartUs,proto3" json:"executor_start_us,omitempty"`
-	Runs            []*RunRef              `protobuf:"bytes,4,rep,name=runs,proto3" json:"runs,omitempty"` // what lives there as it comes up
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Inventory       *Inventory `protobuf:"bytes,1,opt,name=inventory,proto3" json:"inventory,omitempty"`
+	Version         string     `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the executor
+	ExecutorStartUs int64      `protobuf:"varint,3,opt,name=executor_start_us,json=executorStartUs,proto3" json:"executor_start_us,omitempty"`
+	Runs            []*RunRef  `protobuf:"bytes,4,rep,name=runs,proto3" json:"runs,omitempty"` // what lives there as it comes up
+	unknownFields   []byte
 }
 
 func (x *NodeUp) Reset() {
-	file_events_events_proto_init()
 	*x = NodeUp{}
-	mi := &file_events_events_proto_msgTypes[77]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeUp) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeUp) ProtoMessage() {}
 
-func (x *NodeUp) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[77]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeUp.ProtoReflect.Descriptor instead.
 func (*NodeUp) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{77}
 }
@@ -8847,42 +7498,22 @@ func (x *NodeUp) GetRuns() []*RunRef {
 }
 
 type RunRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields []byte
 }
 
 func (x *RunRef) Reset() {
-	file_events_events_proto_init()
 	*x = RunRef{}
-	mi := &file_events_events_proto_msgTypes[78]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *RunRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*RunRef) ProtoMessage() {}
 
-func (x *RunRef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[78]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RunRef.ProtoReflect.Descriptor instead.
 func (*RunRef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{78}
 }
@@ -8909,54 +7540,34 @@ func (x *RunRef) GetStep() uint32 {
 }
 
 type Inventory struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Boards         uint32                 `protobuf:"varint,1,opt,name=boards,proto3" json:"boards,omitempty"`
-	Sockets        uint32                 `protobuf:"varint,2,opt,name=sockets,proto3" json:"sockets,omitempty"`
-	CoresPerSocket uint32                 `protobuf:"varint,3,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
-	ThreadsPerCore uint32                 `protobuf:"varint,4,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
-	Cpus           uint32                 `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryMib      uint64                 `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	TmpDiskMib     uint64                 `protobuf:"varint,7,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3" json:"tmp_disk_mib,omitempty"`
-	Devices        []*Device              `protobuf:"bytes,8,rep,name=devices,proto3" json:"devices,omitempty"`
-	Arch           string                 `protobuf:"bytes,9,opt,name=arch,proto3" json:"arch,omitempty"`
-	Os             string                 `protobuf:"bytes,10,opt,name=os,proto3" json:"os,omitempty"`
-	Host           string                 `protobuf:"bytes,11,opt,name=host,proto3" json:"host,omitempty"` // host name of the machine
-	Address        string                 `protobuf:"bytes,12,opt,name=address,proto3" json:"address,omitempty"`
-	BootUs         int64                  `protobuf:"varint,13,opt,name=boot_us,json=bootUs,proto3" json:"boot_us,omitempty"`
-	Enforced       bool                   `protobuf:"varint,14,opt,name=enforced,proto3" json:"enforced,omitempty"`    // cgroups hold jobs to what they got
-	Unenforced     []string               `protobuf:"bytes,15,rep,name=unenforced,proto3" json:"unenforced,omitempty"` // what is not held, and why
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Boards         uint32    `protobuf:"varint,1,opt,name=boards,proto3" json:"boards,omitempty"`
+	Sockets        uint32    `protobuf:"varint,2,opt,name=sockets,proto3" json:"sockets,omitempty"`
+	CoresPerSocket uint32    `protobuf:"varint,3,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
+	ThreadsPerCore uint32    `protobuf:"varint,4,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
+	Cpus           uint32    `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	MemoryMib      uint64    `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	TmpDiskMib     uint64    `protobuf:"varint,7,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3" json:"tmp_disk_mib,omitempty"`
+	Devices        []*Device `protobuf:"bytes,8,rep,name=devices,proto3" json:"devices,omitempty"`
+	Arch           string    `protobuf:"bytes,9,opt,name=arch,proto3" json:"arch,omitempty"`
+	Os             string    `protobuf:"bytes,10,opt,name=os,proto3" json:"os,omitempty"`
+	Host           string    `protobuf:"bytes,11,opt,name=host,proto3" json:"host,omitempty"` // host name of the machine
+	Address        string    `protobuf:"bytes,12,opt,name=address,proto3" json:"address,omitempty"`
+	BootUs         int64     `protobuf:"varint,13,opt,name=boot_us,json=bootUs,proto3" json:"boot_us,omitempty"`
+	Enforced       bool      `protobuf:"varint,14,opt,name=enforced,proto3" json:"enforced,omitempty"`    // cgroups hold jobs to what they got
+	Unenforced     []string  `protobuf:"bytes,15,rep,name=unenforced,proto3" json:"unenforced,omitempty"` // what is not held, and why
+	unknownFields  []byte
 }
 
 func (x *Inventory) Reset() {
-	file_events_events_proto_init()
 	*x = Inventory{}
-	mi := &file_events_events_proto_msgTypes[79]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Inventory) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Inventory) ProtoMessage() {}
 
-func (x *Inventory) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[79]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{79}
 }
@@ -9068,44 +7679,24 @@ func (x *Inventory) GetUnenforced() []string {
 
 // What a sign of life says (beat.<node>): the moment, never truth, and not in the log.
 type Beat struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	LoadHundredths uint32                 `protobuf:"varint,1,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
-	FreeMemoryMib  uint64                 `protobuf:"varint,2,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
-	Known          bool                   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
-	AtUs           int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Seq            uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	LoadHundredths uint32 `protobuf:"varint,1,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
+	FreeMemoryMib  uint64 `protobuf:"varint,2,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
+	Known          bool   `protobuf:"varint,3,opt,name=known,proto3" json:"known,omitempty"`
+	AtUs           int64  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Seq            uint64 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields  []byte
 }
 
 func (x *Beat) Reset() {
-	file_events_events_proto_init()
 	*x = Beat{}
-	mi := &file_events_events_proto_msgTypes[80]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Beat) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Beat) ProtoMessage() {}
 
-func (x *Beat) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[80]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{80}
 }
@@ -9146,46 +7737,26 @@ func (x *Beat) GetSeq() uint64 {
 }
 
 type Device struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	File          string                 `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
-	Id            string                 `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
-	Cpus          []uint64               `protobuf:"varint,6,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryMib     uint64                 `protobuf:"varint,7,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string   `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          string   `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Index         uint32   `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	File          string   `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
+	Id            string   `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
+	Cpus          []uint64 `protobuf:"varint,6,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
+	MemoryMib     uint64   `protobuf:"varint,7,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Device) Reset() {
-	file_events_events_proto_init()
 	*x = Device{}
-	mi := &file_events_events_proto_msgTypes[81]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Device) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Device) ProtoMessage() {}
 
-func (x *Device) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[81]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{81}
 }
@@ -9243,44 +7814,24 @@ func (x *Device) GetMemoryMib() uint64 {
 //
 //	4294967291 batch, 4294967292 extern, 4294967290 interactive
 type StepStarted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	AtUs          int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Part          *StepPart              `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"` // of numbered steps
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32    `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32    `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32    `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	AtUs          int64     `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Part          *StepPart `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"` // of numbered steps
+	unknownFields []byte
 }
 
 func (x *StepStarted) Reset() {
-	file_events_events_proto_init()
 	*x = StepStarted{}
-	mi := &file_events_events_proto_msgTypes[82]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepStarted) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepStarted) ProtoMessage() {}
 
-func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[82]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{82}
 }
@@ -9322,54 +7873,34 @@ func (x *StepStarted) GetPart() *StepPart {
 
 // StepPart: what a numbered step has of the node, and what it is.
 type StepPart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	FirstTask     uint32                 `protobuf:"varint,3,opt,name=first_task,json=firstTask,proto3" json:"first_task,omitempty"`
-	Cpus          []uint64               `protobuf:"varint,4,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words
-	MemoryMib     uint64                 `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Gres          []*GresShare           `protobuf:"bytes,6,rep,name=gres,proto3" json:"gres,omitempty"`
-	Layout        string                 `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`                // Block, Cyclic …
-	LimitS        uint32                 `protobuf:"varint,8,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
-	Host          string                 `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`                    // of its srun …
-	Pid           uint32                 `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`                    // … which is this process there
-	StdIn         string                 `protobuf:"bytes,11,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`    // as srun was told, with what it knows filled in; empty: srun's own
-	StdOut        string                 `protobuf:"bytes,12,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
-	StdErr        string                 `protobuf:"bytes,13,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
-	Asked         []*Gres                `protobuf:"bytes,14,rep,name=asked,proto3" json:"asked,omitempty"` // generic resources, as they were asked for
-	SubmitLine    string                 `protobuf:"bytes,15,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string       `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tasks         uint32       `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	FirstTask     uint32       `protobuf:"varint,3,opt,name=first_task,json=firstTask,proto3" json:"first_task,omitempty"`
+	Cpus          []uint64     `protobuf:"varint,4,rep,packed,name=cpus,proto3" json:"cpus,omitempty"` // bit words
+	MemoryMib     uint64       `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Gres          []*GresShare `protobuf:"bytes,6,rep,name=gres,proto3" json:"gres,omitempty"`
+	Layout        string       `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`                // Block, Cyclic …
+	LimitS        uint32       `protobuf:"varint,8,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
+	Host          string       `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`                    // of its srun …
+	Pid           uint32       `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`                    // … which is this process there
+	StdIn         string       `protobuf:"bytes,11,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`    // as srun was told, with what it knows filled in; empty: srun's own
+	StdOut        string       `protobuf:"bytes,12,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
+	StdErr        string       `protobuf:"bytes,13,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
+	Asked         []*Gres      `protobuf:"bytes,14,rep,name=asked,proto3" json:"asked,omitempty"` // generic resources, as they were asked for
+	SubmitLine    string       `protobuf:"bytes,15,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	unknownFields []byte
 }
 
 func (x *StepPart) Reset() {
-	file_events_events_proto_init()
 	*x = StepPart{}
-	mi := &file_events_events_proto_msgTypes[83]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepPart) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepPart) ProtoMessage() {}
 
-func (x *StepPart) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[83]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
 func (*StepPart) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{83}
 }
@@ -9480,52 +8011,32 @@ func (x *StepPart) GetSubmitLine() string {
 }
 
 type StepExited struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	AtUs          int64                  `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	ExitCode      uint32                 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal    uint32                 `protobuf:"varint,6,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	CoreDumped    bool                   `protobuf:"varint,7,opt,name=core_dumped,json=coreDumped,proto3" json:"core_dumped,omitempty"`
-	Cause         EndCause               `protobuf:"varint,8,opt,name=cause,proto3,enum=stint.events.EndCause" json:"cause,omitempty"`
-	Text          string                 `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"` // for people: what could not be opened, entered, started …
-	Usage         *Usage                 `protobuf:"bytes,10,opt,name=usage,proto3" json:"usage,omitempty"`
-	StartedUs     int64                  `protobuf:"varint,11,opt,name=started_us,json=startedUs,proto3" json:"started_us,omitempty"` // 0: never started
-	ElapsedUs     int64                  `protobuf:"varint,12,opt,name=elapsed_us,json=elapsedUs,proto3" json:"elapsed_us,omitempty"` // by the monotonic clock
-	Part          *StepPart              `protobuf:"bytes,13,opt,name=part,proto3" json:"part,omitempty"`                             // of a numbered step that was over before anything was said of it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32    `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32    `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32    `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	AtUs          int64     `protobuf:"varint,4,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	ExitCode      uint32    `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32    `protobuf:"varint,6,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	CoreDumped    bool      `protobuf:"varint,7,opt,name=core_dumped,json=coreDumped,proto3" json:"core_dumped,omitempty"`
+	Cause         EndCause  `protobuf:"varint,8,opt,name=cause,proto3,enum=stint.events.EndCause" json:"cause,omitempty"`
+	Text          string    `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"` // for people: what could not be opened, entered, started …
+	Usage         *Usage    `protobuf:"bytes,10,opt,name=usage,proto3" json:"usage,omitempty"`
+	StartedUs     int64     `protobuf:"varint,11,opt,name=started_us,json=startedUs,proto3" json:"started_us,omitempty"` // 0: never started
+	ElapsedUs     int64     `protobuf:"varint,12,opt,name=elapsed_us,json=elapsedUs,proto3" json:"elapsed_us,omitempty"` // by the monotonic clock
+	Part          *StepPart `protobuf:"bytes,13,opt,name=part,proto3" json:"part,omitempty"`                             // of a numbered step that was over before anything was said of it
+	unknownFields []byte
 }
 
 func (x *StepExited) Reset() {
-	file_events_events_proto_init()
 	*x = StepExited{}
-	mi := &file_events_events_proto_msgTypes[84]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepExited) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepExited) ProtoMessage() {}
 
-func (x *StepExited) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[84]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepExited.ProtoReflect.Descriptor instead.
 func (*StepExited) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{84}
 }
@@ -9623,53 +8134,33 @@ func (x *StepExited) GetPart() *StepPart {
 
 // Usage of one step on one node: sums at its end and peaks during it.
 type Usage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserUs        uint64                 `protobuf:"varint,1,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"`
-	SystemUs      uint64                 `protobuf:"varint,2,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
-	MaxRssKib     uint64                 `protobuf:"varint,3,opt,name=max_rss_kib,json=maxRssKib,proto3" json:"max_rss_kib,omitempty"`
-	MaxVmKib      uint64                 `protobuf:"varint,4,opt,name=max_vm_kib,json=maxVmKib,proto3" json:"max_vm_kib,omitempty"`
-	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
-	WriteBytes    uint64                 `protobuf:"varint,6,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
-	MaxPages      uint64                 `protobuf:"varint,7,opt,name=max_pages,json=maxPages,proto3" json:"max_pages,omitempty"`
-	SumRssKib     uint64                 `protobuf:"varint,8,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"` // Σ of samples, for the average
-	Samples       uint32                 `protobuf:"varint,9,opt,name=samples,proto3" json:"samples,omitempty"`
-	OomKills      uint32                 `protobuf:"varint,10,opt,name=oom_kills,json=oomKills,proto3" json:"oom_kills,omitempty"`
-	MaxPids       uint64                 `protobuf:"varint,11,opt,name=max_pids,json=maxPids,proto3" json:"max_pids,omitempty"`
-	Node          string                 `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`
-	MinCpuUs      uint64                 `protobuf:"varint,13,opt,name=min_cpu_us,json=minCpuUs,proto3" json:"min_cpu_us,omitempty"`
-	Tasks         *TaskPeaks             `protobuf:"bytes,14,opt,name=tasks,proto3" json:"tasks,omitempty"` // of a numbered step: the peaks above are of one task each then, not of all together
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UserUs        uint64     `protobuf:"varint,1,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"`
+	SystemUs      uint64     `protobuf:"varint,2,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
+	MaxRssKib     uint64     `protobuf:"varint,3,opt,name=max_rss_kib,json=maxRssKib,proto3" json:"max_rss_kib,omitempty"`
+	MaxVmKib      uint64     `protobuf:"varint,4,opt,name=max_vm_kib,json=maxVmKib,proto3" json:"max_vm_kib,omitempty"`
+	ReadBytes     uint64     `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	WriteBytes    uint64     `protobuf:"varint,6,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	MaxPages      uint64     `protobuf:"varint,7,opt,name=max_pages,json=maxPages,proto3" json:"max_pages,omitempty"`
+	SumRssKib     uint64     `protobuf:"varint,8,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"` // Σ of samples, for the average
+	Samples       uint32     `protobuf:"varint,9,opt,name=samples,proto3" json:"samples,omitempty"`
+	OomKills      uint32     `protobuf:"varint,10,opt,name=oom_kills,json=oomKills,proto3" json:"oom_kills,omitempty"`
+	MaxPids       uint64     `protobuf:"varint,11,opt,name=max_pids,json=maxPids,proto3" json:"max_pids,omitempty"`
+	Node          string     `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`
+	MinCpuUs      uint64     `protobuf:"varint,13,opt,name=min_cpu_us,json=minCpuUs,proto3" json:"min_cpu_us,omitempty"`
+	Tasks         *TaskPeaks `protobuf:"bytes,14,opt,name=tasks,proto3" json:"tasks,omitempty"` // of a numbered step: the peaks above are of one task each then, not of all together
+	unknownFields []byte
 }
 
 func (x *Usage) Reset() {
-	file_events_events_proto_init()
 	*x = Usage{}
-	mi := &file_events_events_proto_msgTypes[85]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Usage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Usage) ProtoMessage() {}
 
-func (x *Usage) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[85]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{85}
 }
@@ -9774,50 +8265,30 @@ func (x *Usage) GetTasks() *TaskPeaks {
 
 // TaskPeaks: which tasks had the peaks that a Usage tells of, and the sums of all tasks' peaks.
 type TaskPeaks struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RssTask       uint32                 `protobuf:"varint,1,opt,name=rss_task,json=rssTask,proto3" json:"rss_task,omitempty"`
-	VmTask        uint32                 `protobuf:"varint,2,opt,name=vm_task,json=vmTask,proto3" json:"vm_task,omitempty"`
-	PagesTask     uint32                 `protobuf:"varint,3,opt,name=pages_task,json=pagesTask,proto3" json:"pages_task,omitempty"`
-	CpuTask       uint32                 `protobuf:"varint,4,opt,name=cpu_task,json=cpuTask,proto3" json:"cpu_task,omitempty"`
-	ReadTask      uint32                 `protobuf:"varint,5,opt,name=read_task,json=readTask,proto3" json:"read_task,omitempty"`
-	WriteTask     uint32                 `protobuf:"varint,6,opt,name=write_task,json=writeTask,proto3" json:"write_task,omitempty"`
-	MaxReadBytes  uint64                 `protobuf:"varint,7,opt,name=max_read_bytes,json=maxReadBytes,proto3" json:"max_read_bytes,omitempty"`
-	MaxWriteBytes uint64                 `protobuf:"varint,8,opt,name=max_write_bytes,json=maxWriteBytes,proto3" json:"max_write_bytes,omitempty"`
-	SumRssKib     uint64                 `protobuf:"varint,9,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"`
-	SumVmKib      uint64                 `protobuf:"varint,10,opt,name=sum_vm_kib,json=sumVmKib,proto3" json:"sum_vm_kib,omitempty"`
-	SumPages      uint64                 `protobuf:"varint,11,opt,name=sum_pages,json=sumPages,proto3" json:"sum_pages,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RssTask       uint32 `protobuf:"varint,1,opt,name=rss_task,json=rssTask,proto3" json:"rss_task,omitempty"`
+	VmTask        uint32 `protobuf:"varint,2,opt,name=vm_task,json=vmTask,proto3" json:"vm_task,omitempty"`
+	PagesTask     uint32 `protobuf:"varint,3,opt,name=pages_task,json=pagesTask,proto3" json:"pages_task,omitempty"`
+	CpuTask       uint32 `protobuf:"varint,4,opt,name=cpu_task,json=cpuTask,proto3" json:"cpu_task,omitempty"`
+	ReadTask      uint32 `protobuf:"varint,5,opt,name=read_task,json=readTask,proto3" json:"read_task,omitempty"`
+	WriteTask     uint32 `protobuf:"varint,6,opt,name=write_task,json=writeTask,proto3" json:"write_task,omitempty"`
+	MaxReadBytes  uint64 `protobuf:"varint,7,opt,name=max_read_bytes,json=maxReadBytes,proto3" json:"max_read_bytes,omitempty"`
+	MaxWriteBytes uint64 `protobuf:"varint,8,opt,name=max_write_bytes,json=maxWriteBytes,proto3" json:"max_write_bytes,omitempty"`
+	SumRssKib     uint64 `protobuf:"varint,9,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"`
+	SumVmKib      uint64 `protobuf:"varint,10,opt,name=sum_vm_kib,json=sumVmKib,proto3" json:"sum_vm_kib,omitempty"`
+	SumPages      uint64 `protobuf:"varint,11,opt,name=sum_pages,json=sumPages,proto3" json:"sum_pages,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TaskPeaks) Reset() {
-	file_events_events_proto_init()
 	*x = TaskPeaks{}
-	mi := &file_events_events_proto_msgTypes[86]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TaskPeaks) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TaskPeaks) ProtoMessage() {}
 
-func (x *TaskPeaks) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[86]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TaskPeaks.ProtoReflect.Descriptor instead.
 func (*TaskPeaks) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{86}
 }
@@ -9900,42 +8371,22 @@ func (x *TaskPeaks) GetSumPages() uint64 {
 }
 
 type DeviceAiling struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	Fatal         bool                   `protobuf:"varint,3,opt,name=fatal,proto3" json:"fatal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Device        string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Fatal         bool   `protobuf:"varint,3,opt,name=fatal,proto3" json:"fatal,omitempty"`
+	unknownFields []byte
 }
 
 func (x *DeviceAiling) Reset() {
-	file_events_events_proto_init()
 	*x = DeviceAiling{}
-	mi := &file_events_events_proto_msgTypes[87]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *DeviceAiling) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*DeviceAiling) ProtoMessage() {}
 
-func (x *DeviceAiling) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[87]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeviceAiling.ProtoReflect.Descriptor instead.
 func (*DeviceAiling) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{87}
 }
@@ -9962,42 +8413,22 @@ func (x *DeviceAiling) GetFatal() bool {
 }
 
 type ShareMessage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AsOf          uint64                 `protobuf:"varint,1,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
-	Lease         []byte                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Factors       []*ShareFactor         `protobuf:"bytes,3,rep,name=factors,proto3" json:"factors,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AsOf          uint64         `protobuf:"varint,1,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	Lease         []byte         `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Factors       []*ShareFactor `protobuf:"bytes,3,rep,name=factors,proto3" json:"factors,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ShareMessage) Reset() {
-	file_events_events_proto_init()
 	*x = ShareMessage{}
-	mi := &file_events_events_proto_msgTypes[88]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ShareMessage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ShareMessage) ProtoMessage() {}
 
-func (x *ShareMessage) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[88]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ShareMessage.ProtoReflect.Descriptor instead.
 func (*ShareMessage) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{88}
 }
@@ -10024,42 +8455,22 @@ func (x *ShareMessage) GetFactors() []*ShareFactor {
 }
 
 type ShareFactor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Ppm           uint64                 `protobuf:"varint,3,opt,name=ppm,proto3" json:"ppm,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Account       string `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	User          string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Ppm           uint64 `protobuf:"varint,3,opt,name=ppm,proto3" json:"ppm,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ShareFactor) Reset() {
-	file_events_events_proto_init()
 	*x = ShareFactor{}
-	mi := &file_events_events_proto_msgTypes[89]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ShareFactor) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ShareFactor) ProtoMessage() {}
 
-func (x *ShareFactor) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[89]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ShareFactor.ProtoReflect.Descriptor instead.
 func (*ShareFactor) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{89}
 }
@@ -10086,42 +8497,22 @@ func (x *ShareFactor) GetPpm() uint64 {
 }
 
 type UsageSample struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	AtUs          int64                  `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Steps         []*StepUsage           `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string       `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	AtUs          int64        `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Steps         []*StepUsage `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields []byte
 }
 
 func (x *UsageSample) Reset() {
-	file_events_events_proto_init()
 	*x = UsageSample{}
-	mi := &file_events_events_proto_msgTypes[90]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UsageSample) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UsageSample) ProtoMessage() {}
 
-func (x *UsageSample) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[90]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UsageSample.ProtoReflect.Descriptor instead.
 func (*UsageSample) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{90}
 }
@@ -10148,44 +8539,24 @@ func (x *UsageSample) GetSteps() []*StepUsage {
 }
 
 type StepUsage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	RssKib        uint64                 `protobuf:"varint,5,opt,name=rss_kib,json=rssKib,proto3" json:"rss_kib,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Usage         *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	RssKib        uint64 `protobuf:"varint,5,opt,name=rss_kib,json=rssKib,proto3" json:"rss_kib,omitempty"`
+	unknownFields []byte
 }
 
 func (x *StepUsage) Reset() {
-	file_events_events_proto_init()
 	*x = StepUsage{}
-	mi := &file_events_events_proto_msgTypes[91]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepUsage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepUsage) ProtoMessage() {}
 
-func (x *StepUsage) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[91]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepUsage.ProtoReflect.Descriptor instead.
 func (*StepUsage) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{91}
 }
@@ -10226,93 +8597,73 @@ func (x *StepUsage) GetRssKib() uint64 {
 }
 
 type Config struct {
-	state                protoimpl.MessageState `protogen:"open.v1"`
-	Cluster              string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Settings             []*Setting             `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"` // every key as the file had it, in its order, secrets stripped
-	Nodes                []*NodeDef             `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Partitions           []*PartitionDef        `protobuf:"bytes,4,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	Controllers          []string               `protobuf:"bytes,5,rep,name=controllers,proto3" json:"controllers,omitempty"`
-	Compat               string                 `protobuf:"bytes,6,opt,name=compat,proto3" json:"compat,omitempty"` // 26.05 or 22.05
-	KillWaitS            uint32                 `protobuf:"varint,10,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
-	MinJobAgeS           uint32                 `protobuf:"varint,11,opt,name=min_job_age_s,json=minJobAgeS,proto3" json:"min_job_age_s,omitempty"`
-	MaxArraySize         uint32                 `protobuf:"varint,12,opt,name=max_array_size,json=maxArraySize,proto3" json:"max_array_size,omitempty"`
-	MaxJobCount          uint32                 `protobuf:"varint,13,opt,name=max_job_count,json=maxJobCount,proto3" json:"max_job_count,omitempty"`
-	DefMemPerCpuMib      uint64                 `protobuf:"varint,14,opt,name=def_mem_per_cpu_mib,json=defMemPerCpuMib,proto3" json:"def_mem_per_cpu_mib,omitempty"`
-	DefMemPerNodeMib     uint64                 `protobuf:"varint,15,opt,name=def_mem_per_node_mib,json=defMemPerNodeMib,proto3" json:"def_mem_per_node_mib,omitempty"`
-	MaxMemPerCpuMib      uint64                 `protobuf:"varint,16,opt,name=max_mem_per_cpu_mib,json=maxMemPerCpuMib,proto3" json:"max_mem_per_cpu_mib,omitempty"`
-	MaxMemPerNodeMib     uint64                 `protobuf:"varint,17,opt,name=max_mem_per_node_mib,json=maxMemPerNodeMib,proto3" json:"max_mem_per_node_mib,omitempty"`
-	SelectCore           bool                   `protobuf:"varint,18,opt,name=select_core,json=selectCore,proto3" json:"select_core,omitempty"` // CR_Core*: whole cores
-	SelectSocket         bool                   `protobuf:"varint,19,opt,name=select_socket,json=selectSocket,proto3" json:"select_socket,omitempty"`
-	SelectMemory         bool                   `protobuf:"varint,20,opt,name=select_memory,json=selectMemory,proto3" json:"select_memory,omitempty"` // CR_*_Memory: memory is consumed
-	Backfill             bool                   `protobuf:"varint,21,opt,name=backfill,proto3" json:"backfill,omitempty"`
-	FirstJobId           uint32                 `protobuf:"varint,22,opt,name=first_job_id,json=firstJobId,proto3" json:"first_job_id,omitempty"`
-	JobRequeue           bool                   `protobuf:"varint,23,opt,name=job_requeue,json=jobRequeue,proto3" json:"job_requeue,omitempty"`
-	DisableRootJobs      bool                   `protobuf:"varint,24,opt,name=disable_root_jobs,json=disableRootJobs,proto3" json:"disable_root_jobs,omitempty"`
-	NodeTimeoutS         uint32                 `protobuf:"varint,25,opt,name=node_timeout_s,json=nodeTimeoutS,proto3" json:"node_timeout_s,omitempty"`         // SlurmdTimeout
-	OverTimeLimitS       uint32                 `protobuf:"varint,26,opt,name=over_time_limit_s,json=overTimeLimitS,proto3" json:"over_time_limit_s,omitempty"` // 0xffffffff: unlimited
-	GresTypes            []string               `protobuf:"bytes,27,rep,name=gres_types,json=gresTypes,proto3" json:"gres_types,omitempty"`
-	BfWindowS            uint32                 `protobuf:"varint,28,opt,name=bf_window_s,json=bfWindowS,proto3" json:"bf_window_s,omitempty"`
-	BfMaxJobTest         uint32                 `protobuf:"varint,29,opt,name=bf_max_job_test,json=bfMaxJobTest,proto3" json:"bf_max_job_test,omitempty"` // 0: as many as there are
-	EnforcePartLimitsAll bool                   `protobuf:"varint,30,opt,name=enforce_part_limits_all,json=enforcePartLimitsAll,proto3" json:"enforce_part_limits_all,omitempty"`
-	EnforcePartLimitsAny bool                   `protobuf:"varint,31,opt,name=enforce_part_limits_any,json=enforcePartLimitsAny,proto3" json:"enforce_part_limits_any,omitempty"`
-	Admins               []string               `protobuf:"bytes,32,rep,name=admins,proto3" json:"admins,omitempty"` // SlurmUser and, on one machine, who started it
-	ReturnToService      bool                   `protobuf:"varint,33,opt,name=return_to_service,json=returnToService,proto3" json:"return_to_service,omitempty"`
-	SelfFence            bool                   `protobuf:"varint,34,opt,name=self_fence,json=selfFence,proto3" json:"self_fence,omitempty"`
-	BfResolutionS        uint32                 `protobuf:"varint,35,opt,name=bf_resolution_s,json=bfResolutionS,proto3" json:"bf_resolution_s,omitempty"`
-	JobFileAppend        bool                   `protobuf:"varint,36,opt,name=job_file_append,json=jobFileAppend,proto3" json:"job_file_append,omitempty"`
-	Cgroup               *CgroupConf            `protobuf:"bytes,37,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
-	SelectLinear         bool                   `protobuf:"varint,38,opt,name=select_linear,json=selectLinear,proto3" json:"select_linear,omitempty"` // whole nodes only
-	ReturnToServiceN     uint32                 `protobuf:"varint,39,opt,name=return_to_service_n,json=returnToServiceN,proto3" json:"return_to_service_n,omitempty"`
-	AdminUids            []uint32               `protobuf:"varint,40,rep,packed,name=admin_uids,json=adminUids,proto3" json:"admin_uids,omitempty"`
-	DefaultTimeS         uint32                 `protobuf:"varint,41,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"`
-	MailProg             string                 `protobuf:"bytes,42,opt,name=mail_prog,json=mailProg,proto3" json:"mail_prog,omitempty"`
-	PropagateNone        bool                   `protobuf:"varint,43,opt,name=propagate_none,json=propagateNone,proto3" json:"propagate_none,omitempty"`
-	MaxBatchRequeue      uint32                 `protobuf:"varint,44,opt,name=max_batch_requeue,json=maxBatchRequeue,proto3" json:"max_batch_requeue,omitempty"`    // launches in a row that nodes may fail before the job is held; 0: 5
-	AccountingEnforce    []string               `protobuf:"bytes,45,rep,name=accounting_enforce,json=accountingEnforce,proto3" json:"accounting_enforce,omitempty"` // associations, limits, qos, safe, wckeys, nojobs, nosteps: lower case, what they imply included
-	AccountingTres       []string               `protobuf:"bytes,46,rep,name=accounting_tres,json=accountingTres,proto3" json:"accounting_tres,omitempty"`          // AccountingStorageTRES, in its order
-	TrackWckey           bool                   `protobuf:"varint,47,opt,name=track_wckey,json=trackWckey,proto3" json:"track_wckey,omitempty"`
-	PrivateData          []Private              `protobuf:"varint,48,rep,packed,name=private_data,json=privateData,proto3,enum=stint.events.Private" json:"private_data,omitempty"`
-	Licenses             []*LicenseDef          `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
-	MailDomain           string                 `protobuf:"bytes,61,opt,name=mail_domain,json=mailDomain,proto3" json:"mail_domain,omitempty"` // of addresses that name none
-	DefCpusPerGpu        uint32                 `protobuf:"varint,62,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
-	DefMemPerGpuMib      uint64                 `protobuf:"varint,63,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
-	OneTaskPerCore       bool                   `protobuf:"varint,64,opt,name=one_task_per_core,json=oneTaskPerCore,proto3" json:"one_task_per_core,omitempty"`            // CR_ONE_TASK_PER_CORE
-	RequeueExit          []uint32               `protobuf:"varint,180,rep,packed,name=requeue_exit,json=requeueExit,proto3" json:"requeue_exit,omitempty"`                 // RequeueExit: exit codes of jobs that go back into the queue, ascending
-	RequeueExitHold      []uint32               `protobuf:"varint,181,rep,packed,name=requeue_exit_hold,json=requeueExitHold,proto3" json:"requeue_exit_hold,omitempty"`   // RequeueExitHold: … and are held there as a special exit
-	Crontabs             bool                   `protobuf:"varint,160,opt,name=crontabs,proto3" json:"crontabs,omitempty"`                                                 // ScronParameters=enable
-	CronCancelExplicit   bool                   `protobuf:"varint,161,opt,name=cron_cancel_explicit,json=cronCancelExplicit,proto3" json:"cron_cancel_explicit,omitempty"` // ScronParameters=explicit_scancel
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	Cluster              string          `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Settings             []*Setting      `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"` // every key as the file had it, in its order, secrets stripped
+	Nodes                []*NodeDef      `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Partitions           []*PartitionDef `protobuf:"bytes,4,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Controllers          []string        `protobuf:"bytes,5,rep,name=controllers,proto3" json:"controllers,omitempty"`
+	Compat               string          `protobuf:"bytes,6,opt,name=compat,proto3" json:"compat,omitempty"` // 26.05 or 22.05
+	KillWaitS            uint32          `protobuf:"varint,10,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
+	MinJobAgeS           uint32          `protobuf:"varint,11,opt,name=min_job_age_s,json=minJobAgeS,proto3" json:"min_job_age_s,omitempty"`
+	MaxArraySize         uint32          `protobuf:"varint,12,opt,name=max_array_size,json=maxArraySize,proto3" json:"max_array_size,omitempty"`
+	MaxJobCount          uint32          `protobuf:"varint,13,opt,name=max_job_count,json=maxJobCount,proto3" json:"max_job_count,omitempty"`
+	DefMemPerCpuMib      uint64          `protobuf:"varint,14,opt,name=def_mem_per_cpu_mib,json=defMemPerCpuMib,proto3" json:"def_mem_per_cpu_mib,omitempty"`
+	DefMemPerNodeMib     uint64          `protobuf:"varint,15,opt,name=def_mem_per_node_mib,json=defMemPerNodeMib,proto3" json:"def_mem_per_node_mib,omitempty"`
+	MaxMemPerCpuMib      uint64          `protobuf:"varint,16,opt,name=max_mem_per_cpu_mib,json=maxMemPerCpuMib,proto3" json:"max_mem_per_cpu_mib,omitempty"`
+	MaxMemPerNodeMib     uint64          `protobuf:"varint,17,opt,name=max_mem_per_node_mib,json=maxMemPerNodeMib,proto3" json:"max_mem_per_node_mib,omitempty"`
+	SelectCore           bool            `protobuf:"varint,18,opt,name=select_core,json=selectCore,proto3" json:"select_core,omitempty"` // CR_Core*: whole cores
+	SelectSocket         bool            `protobuf:"varint,19,opt,name=select_socket,json=selectSocket,proto3" json:"select_socket,omitempty"`
+	SelectMemory         bool            `protobuf:"varint,20,opt,name=select_memory,json=selectMemory,proto3" json:"select_memory,omitempty"` // CR_*_Memory: memory is consumed
+	Backfill             bool            `protobuf:"varint,21,opt,name=backfill,proto3" json:"backfill,omitempty"`
+	FirstJobId           uint32          `protobuf:"varint,22,opt,name=first_job_id,json=firstJobId,proto3" json:"first_job_id,omitempty"`
+	JobRequeue           bool            `protobuf:"varint,23,opt,name=job_requeue,json=jobRequeue,proto3" json:"job_requeue,omitempty"`
+	DisableRootJobs      bool            `protobuf:"varint,24,opt,name=disable_root_jobs,json=disableRootJobs,proto3" json:"disable_root_jobs,omitempty"`
+	NodeTimeoutS         uint32          `protobuf:"varint,25,opt,name=node_timeout_s,json=nodeTimeoutS,proto3" json:"node_timeout_s,omitempty"`         // SlurmdTimeout
+	OverTimeLimitS       uint32          `protobuf:"varint,26,opt,name=over_time_limit_s,json=overTimeLimitS,proto3" json:"over_time_limit_s,omitempty"` // 0xffffffff: unlimited
+	GresTypes            []string        `protobuf:"bytes,27,rep,name=gres_types,json=gresTypes,proto3" json:"gres_types,omitempty"`
+	BfWindowS            uint32          `protobuf:"varint,28,opt,name=bf_window_s,json=bfWindowS,proto3" json:"bf_window_s,omitempty"`
+	BfMaxJobTest         uint32          `protobuf:"varint,29,opt,name=bf_max_job_test,json=bfMaxJobTest,proto3" json:"bf_max_job_test,omitempty"` // 0: as many as there are
+	EnforcePartLimitsAll bool            `protobuf:"varint,30,opt,name=enforce_part_limits_all,json=enforcePartLimitsAll,proto3" json:"enforce_part_limits_all,omitempty"`
+	EnforcePartLimitsAny bool            `protobuf:"varint,31,opt,name=enforce_part_limits_any,json=enforcePartLimitsAny,proto3" json:"enforce_part_limits_any,omitempty"`
+	Admins               []string        `protobuf:"bytes,32,rep,name=admins,proto3" json:"admins,omitempty"` // SlurmUser and, on one machine, who started it
+	ReturnToService      bool            `protobuf:"varint,33,opt,name=return_to_service,json=returnToService,proto3" json:"return_to_service,omitempty"`
+	SelfFence            bool            `protobuf:"varint,34,opt,name=self_fence,json=selfFence,proto3" json:"self_fence,omitempty"`
+	BfResolutionS        uint32          `protobuf:"varint,35,opt,name=bf_resolution_s,json=bfResolutionS,proto3" json:"bf_resolution_s,omitempty"`
+	JobFileAppend        bool            `protobuf:"varint,36,opt,name=job_file_append,json=jobFileAppend,proto3" json:"job_file_append,omitempty"`
+	Cgroup               *CgroupConf     `protobuf:"bytes,37,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
+	SelectLinear         bool            `protobuf:"varint,38,opt,name=select_linear,json=selectLinear,proto3" json:"select_linear,omitempty"` // whole nodes only
+	ReturnToServiceN     uint32          `protobuf:"varint,39,opt,name=return_to_service_n,json=returnToServiceN,proto3" json:"return_to_service_n,omitempty"`
+	AdminUids            []uint32        `protobuf:"varint,40,rep,packed,name=admin_uids,json=adminUids,proto3" json:"admin_uids,omitempty"`
+	DefaultTimeS         uint32          `protobuf:"varint,41,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"`
+	MailProg             string          `protobuf:"bytes,42,opt,name=mail_prog,json=mailProg,proto3" json:"mail_prog,omitempty"`
+	PropagateNone        bool            `protobuf:"varint,43,opt,name=propagate_none,json=propagateNone,proto3" json:"propagate_none,omitempty"`
+	MaxBatchRequeue      uint32          `protobuf:"varint,44,opt,name=max_batch_requeue,json=maxBatchRequeue,proto3" json:"max_batch_requeue,omitempty"`    // launches in a row that nodes may fail before the job is held; 0: 5
+	AccountingEnforce    []string        `protobuf:"bytes,45,rep,name=accounting_enforce,json=accountingEnforce,proto3" json:"accounting_enforce,omitempty"` // associations, limits, qos, safe, wckeys, nojobs, nosteps: lower case, what they imply included
+	AccountingTres       []string        `protobuf:"bytes,46,rep,name=accounting_tres,json=accountingTres,proto3" json:"accounting_tres,omitempty"`          // AccountingStorageTRES, in its order
+	TrackWckey           bool            `protobuf:"varint,47,opt,name=track_wckey,json=trackWckey,proto3" json:"track_wckey,omitempty"`
+	PrivateData          []Private       `protobuf:"varint,48,rep,packed,name=private_data,json=privateData,proto3,enum=stint.events.Private" json:"private_data,omitempty"`
+	Licenses             []*LicenseDef   `protobuf:"bytes,60,rep,name=licenses,proto3" json:"licenses,omitempty"`
+	MailDomain           string          `protobuf:"bytes,61,opt,name=mail_domain,json=mailDomain,proto3" json:"mail_domain,omitempty"` // of addresses that name none
+	DefCpusPerGpu        uint32          `protobuf:"varint,62,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
+	DefMemPerGpuMib      uint64          `protobuf:"varint,63,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
+	OneTaskPerCore       bool            `protobuf:"varint,64,opt,name=one_task_per_core,json=oneTaskPerCore,proto3" json:"one_task_per_core,omitempty"`            // CR_ONE_TASK_PER_CORE
+	RequeueExit          []uint32        `protobuf:"varint,180,rep,packed,name=requeue_exit,json=requeueExit,proto3" json:"requeue_exit,omitempty"`                 // RequeueExit: exit codes of jobs that go back into the queue, ascending
+	RequeueExitHold      []uint32        `protobuf:"varint,181,rep,packed,name=requeue_exit_hold,json=requeueExitHold,proto3" json:"requeue_exit_hold,omitempty"`   // RequeueExitHold: … and are held there as a special exit
+	Crontabs             bool            `protobuf:"varint,160,opt,name=crontabs,proto3" json:"crontabs,omitempty"`                                                 // ScronParameters=enable
+	CronCancelExplicit   bool            `protobuf:"varint,161,opt,name=cron_cancel_explicit,json=cronCancelExplicit,proto3" json:"cron_cancel_explicit,omitempty"` // ScronParameters=explicit_scancel
+	unknownFields        []byte
 }
 
 func (x *Config) Reset() {
-	file_events_events_proto_init()
 	*x = Config{}
-	mi := &file_events_events_proto_msgTypes[92]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Config) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Config) ProtoMessage() {}
 
-func (x *Config) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[92]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{92}
 }
@@ -10696,41 +9047,21 @@ func (x *Config) GetCronCancelExplicit() bool {
 }
 
 type LicenseDef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields []byte
 }
 
 func (x *LicenseDef) Reset() {
-	file_events_events_proto_init()
 	*x = LicenseDef{}
-	mi := &file_events_events_proto_msgTypes[93]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *LicenseDef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*LicenseDef) ProtoMessage() {}
 
-func (x *LicenseDef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[93]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LicenseDef.ProtoReflect.Descriptor instead.
 func (*LicenseDef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{93}
 }
@@ -10750,41 +9081,21 @@ func (x *LicenseDef) GetCount() uint32 {
 }
 
 type Setting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Setting) Reset() {
-	file_events_events_proto_init()
 	*x = Setting{}
-	mi := &file_events_events_proto_msgTypes[94]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Setting) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Setting) ProtoMessage() {}
 
-func (x *Setting) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[94]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{94}
 }
@@ -10804,48 +9115,28 @@ func (x *Setting) GetValue() string {
 }
 
 type CgroupConf struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Cores          bool                   `protobuf:"varint,1,opt,name=cores,proto3" json:"cores,omitempty"`
-	Ram            bool                   `protobuf:"varint,2,opt,name=ram,proto3" json:"ram,omitempty"`
-	Swap           bool                   `protobuf:"varint,3,opt,name=swap,proto3" json:"swap,omitempty"`
-	Devices        bool                   `protobuf:"varint,4,opt,name=devices,proto3" json:"devices,omitempty"`
-	AllowedRamPct  float64                `protobuf:"fixed64,5,opt,name=allowed_ram_pct,json=allowedRamPct,proto3" json:"allowed_ram_pct,omitempty"`
-	AllowedSwapPct float64                `protobuf:"fixed64,6,opt,name=allowed_swap_pct,json=allowedSwapPct,proto3" json:"allowed_swap_pct,omitempty"`
-	Given          bool                   `protobuf:"varint,7,opt,name=given,proto3" json:"given,omitempty"`
-	MinRamMib      uint64                 `protobuf:"varint,8,opt,name=min_ram_mib,json=minRamMib,proto3" json:"min_ram_mib,omitempty"`
-	MaxRamPct      float64                `protobuf:"fixed64,9,opt,name=max_ram_pct,json=maxRamPct,proto3" json:"max_ram_pct,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Cores          bool    `protobuf:"varint,1,opt,name=cores,proto3" json:"cores,omitempty"`
+	Ram            bool    `protobuf:"varint,2,opt,name=ram,proto3" json:"ram,omitempty"`
+	Swap           bool    `protobuf:"varint,3,opt,name=swap,proto3" json:"swap,omitempty"`
+	Devices        bool    `protobuf:"varint,4,opt,name=devices,proto3" json:"devices,omitempty"`
+	AllowedRamPct  float64 `protobuf:"fixed64,5,opt,name=allowed_ram_pct,json=allowedRamPct,proto3" json:"allowed_ram_pct,omitempty"`
+	AllowedSwapPct float64 `protobuf:"fixed64,6,opt,name=allowed_swap_pct,json=allowedSwapPct,proto3" json:"allowed_swap_pct,omitempty"`
+	Given          bool    `protobuf:"varint,7,opt,name=given,proto3" json:"given,omitempty"`
+	MinRamMib      uint64  `protobuf:"varint,8,opt,name=min_ram_mib,json=minRamMib,proto3" json:"min_ram_mib,omitempty"`
+	MaxRamPct      float64 `protobuf:"fixed64,9,opt,name=max_ram_pct,json=maxRamPct,proto3" json:"max_ram_pct,omitempty"`
+	unknownFields  []byte
 }
 
 func (x *CgroupConf) Reset() {
-	file_events_events_proto_init()
 	*x = CgroupConf{}
-	mi := &file_events_events_proto_msgTypes[95]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *CgroupConf) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*CgroupConf) ProtoMessage() {}
 
-func (x *CgroupConf) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[95]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CgroupConf.ProtoReflect.Descriptor instead.
 func (*CgroupConf) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{95}
 }
@@ -10914,60 +9205,40 @@ func (x *CgroupConf) GetMaxRamPct() float64 {
 }
 
 type NodeDef struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Names          string                 `protobuf:"bytes,1,opt,name=names,proto3" json:"names,omitempty"` // hostlist
-	Boards         uint32                 `protobuf:"varint,2,opt,name=boards,proto3" json:"boards,omitempty"`
-	Sockets        uint32                 `protobuf:"varint,3,opt,name=sockets,proto3" json:"sockets,omitempty"`
-	CoresPerSocket uint32                 `protobuf:"varint,4,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
-	ThreadsPerCore uint32                 `protobuf:"varint,5,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
-	Cpus           uint32                 `protobuf:"varint,6,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryMib      uint64                 `protobuf:"varint,7,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	TmpDiskMib     uint64                 `protobuf:"varint,8,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3" json:"tmp_disk_mib,omitempty"`
-	Gres           []*GresDef             `protobuf:"bytes,9,rep,name=gres,proto3" json:"gres,omitempty"`
-	Features       []string               `protobuf:"bytes,10,rep,name=features,proto3" json:"features,omitempty"`
-	Weight         uint32                 `protobuf:"varint,11,opt,name=weight,proto3" json:"weight,omitempty"`
-	State          string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`
-	Reason         string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
-	Addresses      string                 `protobuf:"bytes,14,opt,name=addresses,proto3" json:"addresses,omitempty"` // hostlist, or empty
-	Port           uint32                 `protobuf:"varint,15,opt,name=port,proto3" json:"port,omitempty"`
-	Virtual        bool                   `protobuf:"varint,16,opt,name=virtual,proto3" json:"virtual,omitempty"` // shares its machine with others; CPUs and memory need not exist
-	HostNames      string                 `protobuf:"bytes,17,opt,name=host_names,json=hostNames,proto3" json:"host_names,omitempty"`
-	CoreSpec       uint32                 `protobuf:"varint,18,opt,name=core_spec,json=coreSpec,proto3" json:"core_spec,omitempty"`
-	MemSpecMib     uint64                 `protobuf:"varint,19,opt,name=mem_spec_mib,json=memSpecMib,proto3" json:"mem_spec_mib,omitempty"`
-	Ports          []uint32               `protobuf:"varint,20,rep,packed,name=ports,proto3" json:"ports,omitempty"`                            // one for each name where the file gives each its own; then port is not set
-	AsConfigured   bool                   `protobuf:"varint,21,opt,name=as_configured,json=asConfigured,proto3" json:"as_configured,omitempty"` // it is taken for what is configured, whatever it has (SlurmdParameters=config_overrides)
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Names          string     `protobuf:"bytes,1,opt,name=names,proto3" json:"names,omitempty"` // hostlist
+	Boards         uint32     `protobuf:"varint,2,opt,name=boards,proto3" json:"boards,omitempty"`
+	Sockets        uint32     `protobuf:"varint,3,opt,name=sockets,proto3" json:"sockets,omitempty"`
+	CoresPerSocket uint32     `protobuf:"varint,4,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
+	ThreadsPerCore uint32     `protobuf:"varint,5,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
+	Cpus           uint32     `protobuf:"varint,6,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	MemoryMib      uint64     `protobuf:"varint,7,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	TmpDiskMib     uint64     `protobuf:"varint,8,opt,name=tmp_disk_mib,json=tmpDiskMib,proto3" json:"tmp_disk_mib,omitempty"`
+	Gres           []*GresDef `protobuf:"bytes,9,rep,name=gres,proto3" json:"gres,omitempty"`
+	Features       []string   `protobuf:"bytes,10,rep,name=features,proto3" json:"features,omitempty"`
+	Weight         uint32     `protobuf:"varint,11,opt,name=weight,proto3" json:"weight,omitempty"`
+	State          string     `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`
+	Reason         string     `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
+	Addresses      string     `protobuf:"bytes,14,opt,name=addresses,proto3" json:"addresses,omitempty"` // hostlist, or empty
+	Port           uint32     `protobuf:"varint,15,opt,name=port,proto3" json:"port,omitempty"`
+	Virtual        bool       `protobuf:"varint,16,opt,name=virtual,proto3" json:"virtual,omitempty"` // shares its machine with others; CPUs and memory need not exist
+	HostNames      string     `protobuf:"bytes,17,opt,name=host_names,json=hostNames,proto3" json:"host_names,omitempty"`
+	CoreSpec       uint32     `protobuf:"varint,18,opt,name=core_spec,json=coreSpec,proto3" json:"core_spec,omitempty"`
+	MemSpecMib     uint64     `protobuf:"varint,19,opt,name=mem_spec_mib,json=memSpecMib,proto3" json:"mem_spec_mib,omitempty"`
+	Ports          []uint32   `protobuf:"varint,20,rep,packed,name=ports,proto3" json:"ports,omitempty"`                            // one for each name where the file gives each its own; then port is not set
+	AsConfigured   bool       `protobuf:"varint,21,opt,name=as_configured,json=asConfigured,proto3" json:"as_configured,omitempty"` // it is taken for what is configured, whatever it has (SlurmdParameters=config_overrides)
+	unknownFields  []byte
 }
 
 func (x *NodeDef) Reset() {
-	file_events_events_proto_init()
 	*x = NodeDef{}
-	mi := &file_events_events_proto_msgTypes[96]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeDef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeDef) ProtoMessage() {}
 
-func (x *NodeDef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[96]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeDef.ProtoReflect.Descriptor instead.
 func (*NodeDef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{96}
 }
@@ -11120,45 +9391,25 @@ func (x *NodeDef) GetAsConfigured() bool {
 }
 
 type GresDef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Files         string                 `protobuf:"bytes,4,opt,name=files,proto3" json:"files,omitempty"`
-	Cores         string                 `protobuf:"bytes,5,opt,name=cores,proto3" json:"cores,omitempty"`
-	NoConsume     bool                   `protobuf:"varint,6,opt,name=no_consume,json=noConsume,proto3" json:"no_consume,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Count         uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Files         string `protobuf:"bytes,4,opt,name=files,proto3" json:"files,omitempty"`
+	Cores         string `protobuf:"bytes,5,opt,name=cores,proto3" json:"cores,omitempty"`
+	NoConsume     bool   `protobuf:"varint,6,opt,name=no_consume,json=noConsume,proto3" json:"no_consume,omitempty"`
+	unknownFields []byte
 }
 
 func (x *GresDef) Reset() {
-	file_events_events_proto_init()
 	*x = GresDef{}
-	mi := &file_events_events_proto_msgTypes[97]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *GresDef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*GresDef) ProtoMessage() {}
 
-func (x *GresDef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[97]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GresDef.ProtoReflect.Descriptor instead.
 func (*GresDef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{97}
 }
@@ -11206,76 +9457,56 @@ func (x *GresDef) GetNoConsume() bool {
 }
 
 type PartitionDef struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	Name               string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Nodes              string                 `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist, or ALL
-	Default            bool                   `protobuf:"varint,3,opt,name=default,proto3" json:"default,omitempty"`
-	MaxTimeS           uint32                 `protobuf:"varint,4,opt,name=max_time_s,json=maxTimeS,proto3" json:"max_time_s,omitempty"`             // 0xffffffff: unlimited
-	DefaultTimeS       uint32                 `protobuf:"varint,5,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"` // 0: max_time
-	PriorityTier       uint32                 `protobuf:"varint,6,opt,name=priority_tier,json=priorityTier,proto3" json:"priority_tier,omitempty"`
-	PriorityJobFactor  uint32                 `protobuf:"varint,7,opt,name=priority_job_factor,json=priorityJobFactor,proto3" json:"priority_job_factor,omitempty"`
-	MaxNodes           uint32                 `protobuf:"varint,8,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"` // 0xffffffff: unlimited
-	MinNodes           uint32                 `protobuf:"varint,9,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`
-	AllowGroups        []string               `protobuf:"bytes,10,rep,name=allow_groups,json=allowGroups,proto3" json:"allow_groups,omitempty"` // empty: all
-	AllowAccounts      []string               `protobuf:"bytes,11,rep,name=allow_accounts,json=allowAccounts,proto3" json:"allow_accounts,omitempty"`
-	DenyAccounts       []string               `protobuf:"bytes,12,rep,name=deny_accounts,json=denyAccounts,proto3" json:"deny_accounts,omitempty"`
-	AllowQos           []string               `protobuf:"bytes,13,rep,name=allow_qos,json=allowQos,proto3" json:"allow_qos,omitempty"`
-	DenyQos            []string               `protobuf:"bytes,14,rep,name=deny_qos,json=denyQos,proto3" json:"deny_qos,omitempty"`
-	State              PartitionState         `protobuf:"varint,15,opt,name=state,proto3,enum=stint.events.PartitionState" json:"state,omitempty"`
-	Hidden             bool                   `protobuf:"varint,16,opt,name=hidden,proto3" json:"hidden,omitempty"`
-	RootOnly           bool                   `protobuf:"varint,17,opt,name=root_only,json=rootOnly,proto3" json:"root_only,omitempty"`
-	Oversubscribe      string                 `protobuf:"bytes,18,opt,name=oversubscribe,proto3" json:"oversubscribe,omitempty"` // NO, YES:n, FORCE:n, EXCLUSIVE
-	DefMemPerCpuMib    uint64                 `protobuf:"varint,19,opt,name=def_mem_per_cpu_mib,json=defMemPerCpuMib,proto3" json:"def_mem_per_cpu_mib,omitempty"`
-	DefMemPerNodeMib   uint64                 `protobuf:"varint,20,opt,name=def_mem_per_node_mib,json=defMemPerNodeMib,proto3" json:"def_mem_per_node_mib,omitempty"`
-	MaxMemPerCpuMib    uint64                 `protobuf:"varint,21,opt,name=max_mem_per_cpu_mib,json=maxMemPerCpuMib,proto3" json:"max_mem_per_cpu_mib,omitempty"`
-	MaxMemPerNodeMib   uint64                 `protobuf:"varint,22,opt,name=max_mem_per_node_mib,json=maxMemPerNodeMib,proto3" json:"max_mem_per_node_mib,omitempty"`
-	MaxCpusPerNode     uint32                 `protobuf:"varint,23,opt,name=max_cpus_per_node,json=maxCpusPerNode,proto3" json:"max_cpus_per_node,omitempty"`
-	DisableRootJobs    bool                   `protobuf:"varint,24,opt,name=disable_root_jobs,json=disableRootJobs,proto3" json:"disable_root_jobs,omitempty"`
-	OverTimeLimitS     uint32                 `protobuf:"varint,25,opt,name=over_time_limit_s,json=overTimeLimitS,proto3" json:"over_time_limit_s,omitempty"`
-	GraceS             uint32                 `protobuf:"varint,26,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
-	Lln                bool                   `protobuf:"varint,27,opt,name=lln,proto3" json:"lln,omitempty"`
-	Qos                string                 `protobuf:"bytes,28,opt,name=qos,proto3" json:"qos,omitempty"`
-	RequireReservation bool                   `protobuf:"varint,29,opt,name=require_reservation,json=requireReservation,proto3" json:"require_reservation,omitempty"`
-	ExclusiveUser      bool                   `protobuf:"varint,30,opt,name=exclusive_user,json=exclusiveUser,proto3" json:"exclusive_user,omitempty"`
-	PreemptMode        string                 `protobuf:"bytes,31,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`
-	HasOverTimeLimit   bool                   `protobuf:"varint,32,opt,name=has_over_time_limit,json=hasOverTimeLimit,proto3" json:"has_over_time_limit,omitempty"`
-	DefCpusPerGpu      uint32                 `protobuf:"varint,33,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
-	DefMemPerGpuMib    uint64                 `protobuf:"varint,34,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
-	AllocNodes         string                 `protobuf:"bytes,35,opt,name=alloc_nodes,json=allocNodes,proto3" json:"alloc_nodes,omitempty"`             // hostlist of the hosts that jobs may be submitted on; empty: all
-	Alternate          string                 `protobuf:"bytes,36,opt,name=alternate,proto3" json:"alternate,omitempty"`                                 // where jobs go while this one takes none
-	BillingWeights     string                 `protobuf:"bytes,37,opt,name=billing_weights,json=billingWeights,proto3" json:"billing_weights,omitempty"` // TRES=weight,…, as given
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	Name               string         `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Nodes              string         `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist, or ALL
+	Default            bool           `protobuf:"varint,3,opt,name=default,proto3" json:"default,omitempty"`
+	MaxTimeS           uint32         `protobuf:"varint,4,opt,name=max_time_s,json=maxTimeS,proto3" json:"max_time_s,omitempty"`             // 0xffffffff: unlimited
+	DefaultTimeS       uint32         `protobuf:"varint,5,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"` // 0: max_time
+	PriorityTier       uint32         `protobuf:"varint,6,opt,name=priority_tier,json=priorityTier,proto3" json:"priority_tier,omitempty"`
+	PriorityJobFactor  uint32         `protobuf:"varint,7,opt,name=priority_job_factor,json=priorityJobFactor,proto3" json:"priority_job_factor,omitempty"`
+	MaxNodes           uint32         `protobuf:"varint,8,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"` // 0xffffffff: unlimited
+	MinNodes           uint32         `protobuf:"varint,9,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`
+	AllowGroups        []string       `protobuf:"bytes,10,rep,name=allow_groups,json=allowGroups,proto3" json:"allow_groups,omitempty"` // empty: all
+	AllowAccounts      []string       `protobuf:"bytes,11,rep,name=allow_accounts,json=allowAccounts,proto3" json:"allow_accounts,omitempty"`
+	DenyAccounts       []string       `protobuf:"bytes,12,rep,name=deny_accounts,json=denyAccounts,proto3" json:"deny_accounts,omitempty"`
+	AllowQos           []string       `protobuf:"bytes,13,rep,name=allow_qos,json=allowQos,proto3" json:"allow_qos,omitempty"`
+	DenyQos            []string       `protobuf:"bytes,14,rep,name=deny_qos,json=denyQos,proto3" json:"deny_qos,omitempty"`
+	State              PartitionState `protobuf:"varint,15,opt,name=state,proto3,enum=stint.events.PartitionState" json:"state,omitempty"`
+	Hidden             bool           `protobuf:"varint,16,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	RootOnly           bool           `protobuf:"varint,17,opt,name=root_only,json=rootOnly,proto3" json:"root_only,omitempty"`
+	Oversubscribe      string         `protobuf:"bytes,18,opt,name=oversubscribe,proto3" json:"oversubscribe,omitempty"` // NO, YES:n, FORCE:n, EXCLUSIVE
+	DefMemPerCpuMib    uint64         `protobuf:"varint,19,opt,name=def_mem_per_cpu_mib,json=defMemPerCpuMib,proto3" json:"def_mem_per_cpu_mib,omitempty"`
+	DefMemPerNodeMib   uint64         `protobuf:"varint,20,opt,name=def_mem_per_node_mib,json=defMemPerNodeMib,proto3" json:"def_mem_per_node_mib,omitempty"`
+	MaxMemPerCpuMib    uint64         `protobuf:"varint,21,opt,name=max_mem_per_cpu_mib,json=maxMemPerCpuMib,proto3" json:"max_mem_per_cpu_mib,omitempty"`
+	MaxMemPerNodeMib   uint64         `protobuf:"varint,22,opt,name=max_mem_per_node_mib,json=maxMemPerNodeMib,proto3" json:"max_mem_per_node_mib,omitempty"`
+	MaxCpusPerNode     uint32         `protobuf:"varint,23,opt,name=max_cpus_per_node,json=maxCpusPerNode,proto3" json:"max_cpus_per_node,omitempty"`
+	DisableRootJobs    bool           `protobuf:"varint,24,opt,name=disable_root_jobs,json=disableRootJobs,proto3" json:"disable_root_jobs,omitempty"`
+	OverTimeLimitS     uint32         `protobuf:"varint,25,opt,name=over_time_limit_s,json=overTimeLimitS,proto3" json:"over_time_limit_s,omitempty"`
+	GraceS             uint32         `protobuf:"varint,26,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
+	Lln                bool           `protobuf:"varint,27,opt,name=lln,proto3" json:"lln,omitempty"`
+	Qos                string         `protobuf:"bytes,28,opt,name=qos,proto3" json:"qos,omitempty"`
+	RequireReservation bool           `protobuf:"varint,29,opt,name=require_reservation,json=requireReservation,proto3" json:"require_reservation,omitempty"`
+	ExclusiveUser      bool           `protobuf:"varint,30,opt,name=exclusive_user,json=exclusiveUser,proto3" json:"exclusive_user,omitempty"`
+	PreemptMode        string         `protobuf:"bytes,31,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`
+	HasOverTimeLimit   bool           `protobuf:"varint,32,opt,name=has_over_time_limit,json=hasOverTimeLimit,proto3" json:"has_over_time_limit,omitempty"`
+	DefCpusPerGpu      uint32         `protobuf:"varint,33,opt,name=def_cpus_per_gpu,json=defCpusPerGpu,proto3" json:"def_cpus_per_gpu,omitempty"`
+	DefMemPerGpuMib    uint64         `protobuf:"varint,34,opt,name=def_mem_per_gpu_mib,json=defMemPerGpuMib,proto3" json:"def_mem_per_gpu_mib,omitempty"`
+	AllocNodes         string         `protobuf:"bytes,35,opt,name=alloc_nodes,json=allocNodes,proto3" json:"alloc_nodes,omitempty"`             // hostlist of the hosts that jobs may be submitted on; empty: all
+	Alternate          string         `protobuf:"bytes,36,opt,name=alternate,proto3" json:"alternate,omitempty"`                                 // where jobs go while this one takes none
+	BillingWeights     string         `protobuf:"bytes,37,opt,name=billing_weights,json=billingWeights,proto3" json:"billing_weights,omitempty"` // TRES=weight,…, as given
+	unknownFields      []byte
 }
 
 func (x *PartitionDef) Reset() {
-	file_events_events_proto_init()
 	*x = PartitionDef{}
-	mi := &file_events_events_proto_msgTypes[98]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PartitionDef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PartitionDef) ProtoMessage() {}
 
-func (x *PartitionDef) ProtoReflect() protoreflect.Message {
-	file_events_events_proto_init()
-	mi := &file_events_events_proto_msgTypes[98]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionDef.ProtoReflect.Descriptor instead.
 func (*PartitionDef) Descriptor() ([]byte, []int) {
 	return file_events_events_proto_rawDescGZIP(), []int{98}
 }
@@ -11539,1715 +9770,329 @@ func (x *PartitionDef) GetBillingWeights() string {
 	return ""
 }
 
-var File_events_events_proto protoreflect.FileDescriptor
+// file_events_events_proto_schema is the file's descriptor, packed by gzip.
+var file_events_events_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xbd\x7d\x5b\x6c\xa3\x59\xb6\x56\xc7\x71\x7c\xd9\xb1\x13\x97\xeb\xe6\xba\x74\x77\xb5\xfb\x9e\xee\xae\x9e\xa9\x99\x9e\x19" +
+	"\xa6\x7b\xba\xdb\x89\x9d\x4a\xba\x92\x38\xfd\xdb\xa9\x9a\x1a\x8e\x64\x39\xf1\x9f\x94\xa7\x1c\xdb\xe3\x4b\x55\xa5\xb9\x9d\xc3\x03\x1c\x10\xe8\x70\xd0\x11\x12\x08" +
+	"\x8e\x38\x42\x42\x48\x20\xf1\x02\x12\x47\x02\x1d\x38\x88\x07\x24\x1e\x78\x06\x09\xde\xd1\x91\x78\x41\x42\x3c\xc1\xfa\xd6\x5a\xfb\xff\xf7\x6f\xff\xa9\xae\xea\x33" +
+	"\xe2\xa5\xca\x7b\xed\xf5\xef\xcb\xda\xeb\xbe\x2f\x31\x17\xfd\x27\x7e\x7f\x32\xfe\x58\xfe\xbb\x3d\x1c\x0d\x26\x83\x62\x6e\x3c\xe9\xf6\x27\xb7\x05\x56\xfe\x99\x59" +
+	"\xde\xee\x4f\xe8\xe7\x7a\x7b\x72\xf4\xa8\x78\xdb\xa4\xbb\x5c\x1c\x97\x16\x6e\x2d\xbe\xb7\x7c\xe7\xd2\x6d\x17\xfd\xb6\xe0\x7a\x16\xa9\xfc\xf7\x16\x4c\x4a\x60\xc5" +
+	"\x77\x4c\xf2\x89\x3f\x3a\xa4\xef\x16\xde\x5b\xb9\x53\x8c\x7e\x77\x9f\x6a\x3c\xae\x2f\x5e\x32\x4b\xfd\x41\xff\xc8\x2f\x25\x08\x31\xe7\x49\xa1\xf8\xa1\x49\xb5\xa7" +
+	"\x93\x47\x83\x51\x69\x91\xc0\x73\xfd\x56\xb8\xce\x53\x9c\x62\xc1\x2c\x76\x3b\xe3\x52\x92\x50\xf3\x1e\x7e\x16\x8b\x26\x79\x38\xe8\x9c\x95\x96\xb8\x51\xfe\x5d\xfe" +
+	"\x47\x34\xb8\x4a\xf0\xc1\xb4\xdb\xe1\xb1\xd1\x07\xf4\x13\x90\x13\x82\x24\x04\x42\x3f\xd1\xc4\x74\xec\xcb\x00\xb2\x1e\xff\xc6\x60\x4f\x46\x83\xe9\x90\xbb\xca\x7a" +
+	"\x52\x28\x5e\x31\x29\xfe\x31\xa6\xee\x16\xe9\x73\x2d\x15\x5f\x37\xcb\xfc\xab\xd5\x6f\x9f\xfa\xe3\x52\x8a\x2a\xb3\x9e\x61\xd0\x1e\x20\xe8\xe2\xd1\x60\x3c\x29\xa5" +
+	"\xa5\x0b\xfc\x2e\x3f\x36\xe9\xf5\xde\xe0\xd0\xf3\x8f\x8b\x25\x93\x1e\x4f\x0f\x7f\xe9\x1f\x4d\x78\xa4\x59\xcf\x16\xd1\xe3\xe0\xf8\x78\xec\x4f\x78\xc0\x49\x4f\x4b" +
+	"\x80\xf7\xfc\xfe\xc9\xe4\x11\x8f\x9a\xe0\x52\x02\x7c\xfc\xa8\x7d\xe7\x93\x1f\xf1\xc0\x73\x9e\x96\xca\x5f\x98\x54\x63\x7a\x78\xda\x9d\x14\x3f\x31\xe6\x68\x70\x3a" +
+	"\x1c\xf4\x9d\xc5\xbe\x1c\x25\xfa\x57\x83\xc3\xc6\xd0\x3f\xf2\x1c\xc4\xf2\x1f\x11\x4d\x9b\xed\xd1\x09\xf5\x4d\x14\xfc\xe5\xe0\xd0\xd2\x94\x7e\x82\x5a\x93\xf6\xf8" +
+	"\xf1\x98\x06\xb9\x48\x83\x91\x42\xf1\x86\xc9\x3e\x6a\x8f\x5b\x52\x83\x61\x66\xbc\x0c\x01\x9a\x5c\x49\x14\x19\x4f\xfc\xa1\x2e\x25\xff\x2e\x5e\x33\xa8\x6f\x31\x7c" +
+	"\x89\xf1\xd3\x54\x6e\xa0\xea\xa6\xc9\x06\x83\x21\xfa\xe2\x9b\x10\x50\x7c\xd3\xe4\xf1\x61\x88\x91\xe6\xaf\x73\x04\xdc\xb0\xb0\xf2\x6f\x26\x4c\x6a\xb3\xdb\x9b\xc8" +
+	"\xea\x62\x95\x65\xfa\xb4\xba\x5c\x28\x5e\x37\x99\xf6\xd1\xd1\x60\x0a\xba\x24\xb8\x22\x28\x17\x5f\x33\x66\xd8\x1e\x4d\xba\x93\xee\xa0\x8f\xc9\xf0\x02\x87\x10\x66" +
+	"\x6e\x5e\xfb\xa4\xb4\xc8\x05\x50\xea\x57\x03\x61\x96\xac\x87\x9f\x24\x67\xa9\xf1\xa4\x3d\x51\x26\x59\xb9\x73\x65\x9e\xf2\xa8\xf6\x14\x4b\x84\xa6\x43\xe8\xc2\x39" +
+	"\x52\x28\xde\x32\xcb\x23\x9f\xc6\xfc\xa4\x8d\xde\x4b\x19\xae\x73\x41\xf8\xee\xe9\xd1\x63\xff\xac\x94\x95\xef\xb8\x50\xfe\x0f\xb4\x88\x1b\x6d\x12\xbb\x1e\x04\x7e" +
+	"\xc2\xcb\x79\x8e\xc0\xcb\x5a\x7b\x16\x09\x72\x7a\xcc\xc4\x63\x46\x9c\x43\x17\xc2\x7a\x8a\xc3\x6c\xd8\x3d\xe9\xb7\x7b\xbc\xee\x4b\x9e\x96\x8a\xaf\x1a\x73\x08\x7d" +
+	"\xd3\x1a\xf4\x7b\x67\xbc\xf6\x19\x2f\xcb\x90\x3a\x01\xc0\x14\xc7\xd3\x5e\x4f\x17\x9f\x7f\x03\x76\x34\xa2\x49\x5e\x12\x18\x7e\x97\xf7\x88\x9b\xfd\x1e\xe4\xe3\x65" +
+	"\xa7\x41\x74\x69\x77\x4e\xbb\x7d\x9e\x45\xc6\x93\x42\xf9\xaf\x2e\x98\xb4\xe7\xff\x6a\xea\x4f\xfd\x97\x6e\x91\x45\xbb\xd7\xd1\x06\xf9\x37\xb8\xa5\xdb\x07\x37\xf6" +
+	"\xfc\x89\xaf\xac\xef\x40\x58\xde\x49\xc0\xba\x44\x1f\xa1\x81\x2d\x96\x77\x4c\x6a\x6f\x30\xe9\x1e\x9f\x7d\x97\x71\x4c\xfc\x67\xa2\x27\x48\xc5\xe0\x77\xf9\xa1\xc9" +
+	"\x36\xfc\xc9\xc6\xa0\x7f\xdc\x3d\xc1\xd4\x3b\xfe\xe1\xf4\x44\x55\x8c\x14\x20\x73\xc7\xbd\xf6\xc9\x98\x56\x44\x99\x3e\xcd\xe5\x7a\x1f\xf2\xab\x55\xc7\xc7\xca\xf2" +
+	"\x82\x5b\x3f\x3e\x2e\xff\xc2\x64\x36\xec\x74\xe6\x15\x02\x7d\xea\x3f\xeb\x4e\x48\x22\x3b\xbe\xaa\xda\x0c\x00\x1b\x54\x86\xb6\xe4\x4a\x87\x43\xf2\x9e\x01\xa8\xc1" +
+	"\x10\x2c\x87\x39\x18\x76\x48\x00\x58\xf6\x5f\x96\x12\xb7\x4c\x6e\xd2\x3d\xf5\x5b\xbd\xee\x29\x7a\xd1\xfe\x0d\x60\x3b\x00\x35\x8a\xef\x9a\x82\x83\xd1\xee\x74\x5a" +
+	"\x63\x65\xd4\x7c\x80\x55\xe9\x74\x1a\xe5\xbf\x4d\x8c\xb1\x41\x1c\x37\x69\x1f\x06\x04\x5e\x08\x09\x5c\xfc\xd8\xa4\x69\x08\xa3\xae\x2f\x1a\xe3\x5c\x4d\x6a\xb1\x8a" +
+	"\x6b\x66\x69\xf0\xb4\xef\x3f\xdf\xda\x09\x0a\x84\x68\xe4\x9f\x0e\x9e\xf8\xca\x24\x5a\x2a\xff\x8f\x05\x93\xc4\xa0\xc0\x46\xc4\xbd\x53\x68\x93\x05\xb6\x02\xb6\x88" +
+	"\xb5\x7e\x34\x98\x8e\xec\xdc\xa5\x80\x19\x74\xda\x67\x63\xa5\x38\xff\x46\x27\xa7\x34\xbf\x47\xd6\xa8\x6a\x09\xca\xf0\xa9\xef\x3f\x66\xfc\x25\x59\x40\x5b\x46\xeb" +
+	"\x34\xe0\xd1\x99\x2a\x62\x29\x30\x53\xd3\x12\x8c\xfc\x0e\x2b\xab\xbc\x67\x8b\x90\xfa\xe3\xee\x68\x3c\x21\x7a\xf7\x7d\xd6\x56\xa4\xbd\x19\xb2\x43\x00\x30\x4b\xaf" +
+	"\x6d\x6b\xb3\xd2\x17\x00\xa8\x24\x2b\x99\xfc\x05\xe9\xef\xe2\x55\x93\x3e\x1e\x0d\x4e\x5b\x53\x99\xeb\x22\xa9\x1a\x2a\x1e\x8c\xc1\xc0\x62\x13\x75\xa5\x2f\x78\x69" +
+	"\x29\x37\x68\x75\xc8\xfc\x75\x8f\x27\xa2\xb0\x97\xef\x5c\x8d\x52\x1b\xed\x36\x50\xef\x29\x5a\xf9\x53\x93\x0d\x80\xc5\x8b\xa4\x2a\x26\x61\x7f\xc9\xf6\xe4\xb9\xbd" +
+	"\x95\xff\x6e\xc2\xa4\x9b\xa3\xee\xc9\x09\x2d\xdd\x8a\x49\x04\x5e\x07\xfd\x2a\xbe\x6f\x97\x5d\x94\xe7\xc5\xe8\x40\xea\xa8\xb2\xab\xfe\xb1\x59\x7a\xdc\xed\x77\x64" +
+	"\xcc\x2b\x77\xae\xcd\xf0\xba\x74\x70\x8f\x30\x3c\xc1\x23\x66\x4e\x0c\x8e\x79\xf5\x56\x66\x67\xa8\xd8\xf5\x63\x8f\x50\x42\x5b\xb2\xe4\xda\x12\x15\xde\x54\x28\xbc" +
+	"\xee\x1c\xd3\x51\x8a\x92\x19\x1e\xfa\xa3\xd3\x36\x1b\xd9\x8c\xa8\xef\x00\x00\x0e\x20\x57\xf3\x64\xd4\x3e\x55\xb3\x63\x8b\xe5\x7d\x93\xdf\xe8\xf9\xed\x91\x0e\x68" +
+	"\x3c\x47\x20\x1d\x45\x22\x1c\xc5\x65\xf1\xdc\x98\x57\xb7\x5e\x61\xdf\xed\xb7\x17\x16\xd6\x53\x26\xd9\xa2\x9f\xe5\xff\x74\xc9\x64\x45\x47\x90\x8c\xbd\xb4\x8a\x78" +
+	"\x3b\x4e\x45\x50\x2f\x8e\x92\xa0\xce\x8a\x6f\xd0\x74\xad\x8d\x17\xf7\x70\x6b\xc1\x0b\x41\x40\xb9\x6a\x92\xb0\xf5\xe2\x27\x6e\x25\x3c\x2e\xa1\xe2\x75\x93\x19\x8e" +
+	"\xba\x83\x51\x77\x22\xce\x69\x7e\x6b\xd1\x0b\x20\xf6\xcb\x2e\xb9\xc3\xa0\xfc\xd2\x56\xd2\xe3\x12\x2a\x5e\x35\x69\xb2\x14\xa7\xd6\x8f\xc9\x6e\x2d\x79\x16\x80\xea" +
+	"\x35\xb3\x42\x62\xd5\x3e\x6b\x4d\x1e\x91\x5f\x3f\xe9\xa9\x44\x6d\xa5\xbc\x3c\xc3\x9b\x0a\x06\xee\x6b\x26\x73\xe8\x9f\x74\xfb\x60\x63\x2c\xc9\xe2\x56\xda\x4b\x33" +
+	"\xe4\x60\xac\x5d\x8d\xc4\xee\x95\x0c\x56\x73\x8b\x4c\x91\x02\x50\xfd\x61\x8c\x9e\x5c\xe6\xe1\x66\x67\x34\x25\xb0\x3f\x33\xb9\x8e\x3f\xf4\xfb\x1d\xbf\x7f\x04\x8d" +
+	"\x98\xe3\x95\x28\x45\x57\xa2\x6a\x31\xce\xbc\x08\x36\x89\x48\x01\x2c\x17\x69\x21\xcf\x1c\xb6\x4a\xf0\xaa\x8b\xfa\xb6\x59\x09\xd0\xce\x5a\xed\xfe\x59\x69\x85\x11" +
+	"\xf3\x21\xb4\xd2\x3f\xc3\xe4\xd4\x7f\x2b\xad\x32\x1d\x8d\x67\x01\x18\xee\x65\x71\xce\x0a\x5c\xb5\xcc\xee\x19\xc0\xef\x99\x3c\x3b\x05\x2d\xbb\x06\x17\x18\x21\xe7" +
+	"\xe5\x18\xbc\x11\x2e\x04\xad\xf0\xb1\xdf\x9e\x4c\xc9\xef\x2a\x15\x19\x89\x14\x97\x85\x00\xe1\x96\xc9\x42\xc6\x88\x7c\xe4\xfa\x5f\x64\x8c\x15\x2f\x03\xd0\x0e\x41" +
+	"\x94\xfe\xfe\xb3\xa3\xde\x94\xac\xe4\x25\xae\x5f\xf5\x2c\x40\x1b\xc0\x48\x44\x6a\x2f\xf3\x2a\x17\xbc\x0c\x81\xf6\x00\xb1\x18\xed\x67\x8a\x71\x85\x31\x2e\x10\x46" +
+	"\xfb\x59\x80\x71\xcd\xfa\xe6\x57\xb9\xb6\xa8\xde\xb9\x2e\xef\xa9\x7f\xda\x22\x01\xe6\x06\x5a\xa7\xdd\xc3\x52\x09\x86\x64\xeb\xa2\x97\xa7\x9a\x7d\x7f\x84\x66\x76" +
+	"\xbb\x87\xc2\x77\xab\x16\xfb\x68\x38\x65\xe4\x6b\x8c\x7c\xc9\xcb\x09\xf2\xc6\x70\xaa\xb8\xd7\xac\xfb\x79\x9d\x67\x75\x59\x1d\x50\x54\xbd\x65\x96\x3b\x7e\xbb\x03" +
+	"\x65\x0f\xae\xbc\xc1\x5c\x79\xc5\x33\x16\x78\x10\xce\xab\xdb\x6b\x71\x60\x76\x93\x1b\xb9\x8a\x79\x75\x7b\x07\x04\x01\xc6\x4d\x98\x9b\x4e\x6b\x30\x9d\x94\x5e\xe5" +
+	"\xfa\x12\x9c\xe6\x4e\x7d\x3a\x71\x6a\xfd\xd1\xa8\xf4\x1a\xd7\x5e\xe3\xda\xda\x88\xbf\xbd\x0e\x2f\xbc\xd3\x22\x37\xf0\x75\xae\xbc\xee\x2d\x51\x79\x9b\x05\x9a\xc2" +
+	"\xd9\x13\xac\xe8\x2d\xe6\xde\x99\x70\xf6\x2e\xd5\x78\x5c\x0f\x2d\x09\x7e\x65\xdc\x37\xd4\x89\xf3\x27\x40\x20\x8d\x9c\x27\x0a\x8d\x99\x54\x20\x76\xa9\xcc\xa4\xbf" +
+	"\xe1\x2d\x03\x4c\x84\x42\x08\x84\xbe\x6e\x9b\x0b\xcc\x69\x16\x19\xab\x50\x7a\x93\x91\x6f\x7a\x2b\xe0\x36\xc1\xc7\x2a\x00\x1f\x6a\xeb\x74\xd8\xea\x74\xc7\x8f\x99" +
+	"\xfe\x6f\x31\xfd\x5f\x25\xb5\x75\x3a\xac\x12\x50\xa9\x4f\x9a\x05\x4d\x96\xde\xe6\x96\x5e\xf3\xb8\xa4\x1c\xdb\x23\x25\xd3\x1f\xd3\x98\xdf\xe1\x99\xbf\xee\x05\x10" +
+	"\xe9\x20\x12\x58\xbc\xcb\x38\xb7\x22\xa1\x05\xd0\xde\x44\x0c\xd9\x9f\x74\x4f\xa6\x03\xea\xe6\x3d\xd6\x1c\x6f\x78\x0e\x0c\x48\x3f\x85\x0f\x48\xac\x3c\xee\x92\x07" +
+	"\xf3\x7e\x9c\x79\xaa\xd9\xea\xad\xb2\x17\xe2\xe2\xdb\xb2\x31\xbc\xfc\x93\xb3\x21\x0d\x75\x8d\xe7\xf1\xa6\xc7\x2c\xd1\x04\x48\x94\x33\x6b\xeb\x16\x28\x38\x2e\x7d" +
+	"\xc0\x38\x6f\x79\x19\xc0\x76\xbb\xfd\x86\xaa\xbf\xa7\x83\xd1\x63\x22\xd8\xa8\xf4\x21\xcf\xe5\x6d\x2f\x0d\x48\xb5\xcb\x7c\xf0\xbe\x59\x61\x61\x08\x89\xff\x11\x37" +
+	"\xf3\x8e\x97\x63\xb8\x43\x7a\xe2\x68\x72\xf8\x46\xed\xd2\x6d\x6e\xe7\x5d\x4f\x8a\x4a\xd5\xf1\xd3\x2e\xc5\x30\x34\xd4\x8f\xb9\xf6\x3d\x2f\x80\x28\xbb\x91\x5a\x02" +
+	"\xb7\x7f\x8f\xb9\xfd\x7d\xfa\xb8\xdf\x11\x46\xff\x88\xd4\xde\x80\x64\x63\xe2\x0c\xe2\xfb\x3c\x88\x35\x6f\x45\x6b\x9c\x61\x10\xfa\xd1\x80\x56\x83\x91\xa5\xba\x74" +
+	"\x87\xd1\x3f\xf0\x56\xb8\x86\x90\x1b\x0c\x57\x74\xb2\x12\x24\x59\xf2\x01\x10\x4a\x3f\x60\xf4\x0f\xbd\x15\xad\x81\xe0\x12\x5c\x48\x9a\xc3\x4a\x93\xaa\x3f\x3a\x1a" +
+	"\x91\x4d\xf8\x21\xf3\x35\xaf\xfe\xa4\xc2\x20\xf0\x16\x87\x3b\x9f\xf0\xa2\x7f\x24\x01\x0f\xbe\xbd\x61\x52\xc3\x91\x7f\x4c\xe2\xfa\x19\xd3\xe0\xb6\xa7\x65\x58\xed" +
+	"\x55\x93\x6f\xb9\x06\x77\x3d\x67\x4c\x2b\xb0\xa3\xeb\x69\xb3\xc4\xa9\x93\xf5\x65\x93\x6d\x59\x1b\x29\x50\x62\xce\x75\x63\x32\x56\x1b\xaf\x5f\x30\xab\xad\xa8\xf9" +
+	"\xe3\x8f\xac\x95\x63\x5c\xb5\x60\xeb\x17\xcd\x85\xd6\xac\xfd\x62\x04\xb5\x02\xec\x4c\x90\xda\x5f\x2f\x98\x95\x56\x44\xe9\x73\x9b\x56\x95\xf3\x60\x03\x45\xce\x0d" +
+	"\xa8\x8e\xe6\x9a\x40\x43\x4b\xc9\x6a\xe3\xf5\x8c\x49\x49\xee\x83\xc7\x31\xab\x68\xd7\x8b\xa6\xd0\x9a\xd1\xa7\xfc\x09\x2b\xca\xf5\x15\x93\x6b\x39\x6a\x52\x9b\x56" +
+	"\x85\xc8\x43\x50\xe5\x17\xfc\x26\x55\xb7\x9e\x35\xe9\x96\x28\x36\x9e\x52\x44\x09\xad\x5f\x32\xc5\xd6\x9c\xb6\x91\x95\x71\x74\x0a\x53\x1d\x28\x4c\x02\xab\x1b\x78" +
+	"\x3c\x8e\x12\x58\xcf\x9b\xe5\x56\x28\xee\x3c\xbc\x40\x80\xb9\x32\x14\x5f\x2e\x86\x92\xca\xed\x5a\xa9\xe4\xe5\x8c\x8a\x20\x13\x81\x65\x8b\x31\xad\x1c\xf1\xdc\x44" +
+	"\x8a\x98\x9e\xb3\x42\xc3\xc0\x59\xd1\x10\x0e\x98\x11\x00\x9e\x21\xb8\x96\x9b\x14\x1e\x2d\xff\xaf\xa4\x0d\x39\x21\x69\xa1\xab\xbc\xe0\xba\xca\x1f\x91\x17\x3f\xea" +
+	"\xa8\x17\x3f\xa7\xcd\xf0\x61\x1d\xd5\x9e\x60\x41\x22\xa8\xe7\x71\xe0\x3a\xbe\xe2\x69\x79\xd6\x79\x48\xaa\x67\x19\x71\x1e\x1c\x2f\x70\x49\x7d\x4b\xd7\x0b\xa4\xc6" +
+	"\x9f\xfa\xdd\x93\x47\x9a\x0d\x23\xe7\x52\xcb\x11\x65\x25\xfe\x63\xd2\x51\x56\x1f\x9a\xd5\xf6\xd1\x84\x56\x29\x60\x6f\x49\x1f\x91\x93\xb9\x22\x15\x9b\xd1\x41\x90" +
+	"\xd4\x50\x41\xdc\xc7\x2c\x39\x99\x16\xa0\x56\x1a\xa9\x4c\x96\x5d\x76\x20\xb3\xe4\x5f\x66\x00\xda\x53\x2f\x98\xac\x7d\xb7\x4f\x71\x60\xff\xc8\x6f\x91\x37\xbf\xcc" +
+	"\x38\x9c\x0c\x11\xe0\x76\x47\x7d\xae\x00\x0b\x3c\x43\xae\x23\xf0\xb2\x5e\xce\x82\xa1\xf5\x45\x63\x8b\x75\xce\xc7\x45\xdb\x30\xbe\x55\xff\x38\xc6\x40\xaf\x44\x0c" +
+	"\x34\x2f\xbc\x2c\x45\x54\xd0\x5d\x45\x03\x1c\xa1\xa8\xc3\x91\x10\xda\x19\xf2\x89\x42\x11\x9a\xb0\x1c\x04\x14\x61\xa1\x71\x66\xcf\x32\x19\x99\x67\xf9\xbf\x2f\x98" +
+	"\x55\x61\xbb\x7d\xab\x0c\x69\x85\x16\xdb\x9a\x08\x5e\xb9\x73\x3d\x3a\xc3\x00\xab\x72\x34\xf1\x80\x86\x98\x9e\xa9\xaf\x69\x1f\xfc\x2e\xde\x31\xa9\x27\xed\xde\xd4" +
+	"\x1f\x6b\x96\xe1\xbc\x46\x40\x2b\xc5\x44\x1e\xe0\xb8\xeb\xf7\x3a\x92\xc1\xcc\x7b\x5a\x42\x70\x0e\xbd\xe9\x06\x8e\x19\x02\xb0\x7b\x29\xf6\x02\x39\x09\xad\x4f\xd9" +
+	"\x44\x24\x60\x8c\x52\xfe\xc4\xa4\xf6\x07\xa4\x46\xce\x8a\x1f\x98\x24\x0d\xd8\x06\x68\x33\xc2\x23\x38\x98\x15\x23\x95\xff\x5d\xc2\x64\x03\x18\x91\x24\xd9\xf1\xfd" +
+	"\x8e\xd2\xa4\x14\xf7\x69\x95\xea\x3d\xc6\x02\x36\x22\x63\x95\xd2\x58\x6c\x8e\x9f\x19\x2b\xcc\xdc\x2e\xba\x99\x5b\x37\x17\x9c\x7c\x6e\x2e\x78\x69\x2e\x17\x4c\xdf" +
+	"\x42\x13\x4e\x90\x60\x96\xad\x80\xa0\x4c\x8e\x4d\xae\x3d\x26\xe5\xd4\x6d\xcb\xd7\x69\x26\x76\x04\x46\x5e\xe1\x22\x12\xfe\x19\x5e\xbb\x9b\x71\xc3\x6f\xf8\x13\x02" +
+	"\x9e\x8c\xbd\x45\xdd\x0b\x60\xa3\x01\x19\x45\x6f\x5a\x2a\xff\x56\xca\xac\x44\xf1\x8b\xdf\x37\x29\xb6\x85\x76\x15\x66\xb2\x0b\x1c\xce\x6d\x3c\x6a\xf7\x4f\x7c\x4f" +
+	"\x11\xe1\x12\xd2\x3a\x1e\x8d\xba\x43\x76\x09\x13\xaa\xca\x5c\x20\x04\xf3\x5d\x93\x1b\x8c\x4e\xda\xfd\xee\x37\xed\x48\xb4\x1c\x81\x5a\x3f\xa1\x3d\x82\x5a\xb3\x21" +
+	"\xb3\x96\x51\xf9\xb9\x59\x16\x3b\xdc\xa3\x11\x49\x1e\x78\x6e\x05\x2b\x40\xd8\x41\x3d\x29\x3d\xd3\x0e\x4a\xaa\xdd\x3a\xfe\x71\x7b\xda\x9b\x58\x1b\x2f\x3c\x49\x2a" +
+	"\x70\x45\x2b\x2a\x61\x04\x48\x6a\xc7\x62\x4b\xb4\x62\xc3\xed\x9c\x82\x1f\x44\x82\x16\xc1\x44\xcc\x98\x51\x5d\x68\x14\xf8\xb5\x84\x8e\x6b\x12\x51\x66\x79\xe1\x4a" +
+	"\xb3\xa4\x1d\x5b\xca\xf2\x46\xc0\x1d\xe4\x4a\x7c\xff\x74\x38\x61\xc5\xf9\x3c\x7c\x8b\x48\x8c\xb1\xc4\xf9\x57\x56\xa3\xcf\xfb\x42\xd0\x28\x94\xc9\xe9\xa7\xad\x53" +
+	"\xf8\x95\x39\xd5\xd0\xcb\x0a\xdd\x55\xa7\x92\xdc\xe4\xbe\xff\x54\xb4\x78\x5e\x35\x74\x9a\x20\x56\x89\x3b\xa6\x68\x45\x15\xb3\x63\x8a\xd4\x57\x09\xb8\x81\x5d\x0a" +
+	"\x77\xd5\xc5\xce\xf2\x1a\x33\xae\xb3\xc2\xac\x50\x67\x56\x8c\xd5\x64\x64\x5d\xb4\x87\x80\xfe\xdc\x83\x3b\x33\xd6\xe2\x76\x0a\xae\x16\x2f\x1f\x1b\x13\xd2\x05\x09" +
+	"\xaa\x91\x3f\xec\xb5\x8f\x7c\x56\x25\x9c\xec\xe0\x62\xa8\x05\x12\x33\xfb\x37\xa4\xeb\x54\x33\xe0\x67\x24\x27\xcb\xb2\xa6\x39\xd9\xdf\x5d\x30\xcb\x8e\xf4\x20\xe1" +
+	"\xc7\xf2\xa3\x2a\xeb\x62\x8c\x9c\x79\x82\x81\xae\x8f\x90\x1b\xb3\x5b\x12\x5c\x00\x94\x35\xb3\xee\xef\x49\x01\x3a\x74\x32\xd2\x5d\xa6\xe5\xf9\x6c\x9f\x3f\xde\x00" +
+	"\x05\x3d\x46\x2a\x7f\x83\xb9\x53\x0f\xf7\xf9\xd3\x97\x1b\x91\xf4\x9d\x88\xeb\x7b\xf1\x45\xfa\xbe\x67\xb2\x01\x88\x33\xe7\xa3\xc0\x99\xe2\xdf\x3c\x6b\x96\x4f\xed" +
+	"\x83\x0b\x21\x2d\x16\x1d\x5a\x94\x7f\xef\x86\x49\x6b\x26\x3d\xb0\x77\x0b\x8e\xbd\x2b\x85\x89\x1e\x31\x83\xb6\xc8\xf9\xca\x68\x02\xcf\x49\xdf\xd9\xed\x39\xd9\xe2" +
+	"\x65\xa9\xbc\xe6\x04\x8c\x62\xec\x6c\xb8\x58\xbc\x1c\xe4\x0c\xc4\xca\x49\xc6\x00\x79\x69\x9b\x86\x90\x2d\x3a\x4d\x42\xd8\x0a\x64\x20\x32\x41\x45\x6d\xc4\x69\xfd" +
+	"\xf6\x10\x79\x2a\x56\x14\x19\x4f\x4b\x30\x1b\x93\xd1\xb4\x7f\x44\xce\x80\x24\xe3\xbc\xa0\x4c\x9e\x67\x4a\xe4\x4b\x45\x7f\xc6\xf1\xd1\x7d\x64\x4f\x91\x8a\x3f\x36" +
+	"\xcb\x7e\xff\x49\x77\x34\xe8\xb3\xd0\xe6\x9e\xf7\x8d\x8b\x09\xea\xb6\x47\x27\xe2\x5e\xe5\x3c\xfe\x0d\xea\x42\x9a\xda\x34\xe0\x15\x21\x89\x16\xb1\x91\x33\xe6\x4d" +
+	"\x65\x49\xdd\x73\x92\xcd\x33\x02\xe2\xcc\x7e\x88\xc0\xbb\xdf\x05\x17\x61\x8b\x20\xd8\x19\x50\x84\x31\x79\x87\x17\x64\x67\x40\x20\x8d\x6e\x07\xce\x47\x98\xff\xba" +
+	"\x24\x3b\x03\x36\xfb\xc5\x95\x41\xea\xeb\xb2\x56\x6a\xe2\x2b\xdc\x91\xbe\x22\x5b\x14\xb2\x23\x5d\x9e\x4d\xcc\x70\x4e\x2c\x92\x96\x21\x55\x3f\x9b\x13\x28\x31\x52" +
+	"\x24\x23\x40\xa6\xa3\x10\x62\x69\x1c\x7e\x8d\xf1\x56\x2c\x9e\x44\xe1\xd1\xf6\x38\x00\xbf\x1e\x6d\x0f\xc1\x37\x49\x67\x4c\x26\xe8\x86\x34\x18\xcd\x03\x61\xf3\x6a" +
+	"\x2e\x6b\x77\x93\x85\x28\x9a\xb3\x23\xcb\x3d\x97\xb0\x7b\x95\xf1\x22\xe9\x3a\x30\x2a\xd0\xda\xbd\x1e\xa7\xca\x88\x21\xa9\x58\xe9\xf5\xdc\xef\x4f\xf4\xfb\xd7\xdd" +
+	"\xef\xef\xca\xf7\xb7\x66\x92\x52\xb7\x18\xc7\x49\x49\x05\x29\xb5\x37\xbe\x25\xa5\x46\x2d\x05\x04\xa0\x1e\x25\x6d\xe6\x19\x5d\x1d\xea\x0e\xae\x17\x45\x9d\x63\x72" +
+	"\xc5\xa9\x05\xce\x94\x65\x3d\x07\x02\x9e\x08\x33\xae\x6f\x89\xb7\x6a\xf3\xad\x60\x64\x9b\x6c\x7d\x5b\x18\x59\x8b\xc5\x4f\xdc\x54\xd5\x3b\xcf\x4d\x55\x39\x89\x2a" +
+	"\x8c\x86\x74\xff\x08\xe2\x40\x7a\xf5\x5d\xd9\xe6\x0d\x21\x3a\xda\x48\x9a\xcc\x4d\x92\x41\xe2\x83\x74\xdc\xfb\x32\x58\x5b\x9e\xdd\xe2\x5f\x9b\xdf\xe2\x7f\x2f\x26" +
+	"\x73\xf4\x81\x70\x4c\x34\x6f\x04\xcc\xb9\xa4\xd1\x87\x82\x19\x4d\x19\x31\x5b\xcf\xe6\x8b\x3e\x52\xb6\x8e\x64\x8b\x88\xad\xf3\x98\x29\xc9\x2a\x74\xce\xa1\xcf\x79" +
+	"\xb1\x8c\x17\x05\xc2\xdd\x25\xbe\x98\xd0\xef\x29\x4f\x83\xd3\x63\x5e\x04\x06\xa1\x0c\x05\x04\xcb\xfe\x3d\x11\x4a\x2b\x1f\x58\x77\xea\xad\x3f\x38\x25\xf3\xdf\x95" +
+	"\x61\x70\x8a\x8c\x7a\x8b\x00\xe7\x36\x7e\x3f\x9b\xdb\xf8\xbd\x19\xc9\x19\xfe\x4c\x94\x86\xcd\x18\x42\xfb\x07\xbb\x25\x9f\xf3\xa6\x9f\xdd\x2b\x81\x26\x73\xb3\xd6" +
+	"\x5f\x70\xad\x93\xb3\x46\x6e\x80\xd3\x52\xa5\x2f\x59\xd9\xce\xb0\x4f\x05\x55\xbc\x13\x2c\x58\x73\x7b\x25\x95\x97\xda\x2b\x99\xdf\x00\x59\x8f\xdb\x00\xf9\xd4\x5c" +
+	"\x7f\xdc\xed\xf5\x5a\x83\x3e\x99\x2d\x32\xe2\xdd\x4e\xb8\xbd\x72\x56\xda\xe0\x4f\xae\x02\xa3\xde\xdf\x96\xfa\xb0\x47\xfe\xd8\xf7\x87\xe7\x7c\x5c\xd5\x8f\x09\x23" +
+	"\xee\xe3\xa2\xee\x6d\xd5\x78\x53\x9d\x7f\x83\xdb\x83\x0d\xb1\x4d\xa1\xbc\x2d\x23\x90\xc4\x01\x9e\xa0\xfe\xae\x24\x1e\x09\xb6\x6f\x51\xec\x39\x8b\x2d\xe7\x9c\xc5" +
+	"\xed\x70\xfb\x6a\x9b\xa5\x76\x66\xdb\x6f\xe3\xd1\x80\x7a\x0e\xb6\xb4\x10\x19\x3e\x6d\x8f\xfa\xa5\xaf\xe2\xfc\xe7\x07\x54\x23\x07\x10\x3c\xc6\xb2\x86\x0f\x16\xf4" +
+	"\x5e\x68\xf8\x7c\x71\x53\x24\x60\xd8\x71\x4e\xd7\x88\x41\xb2\x7b\x16\xbb\x22\xcf\x76\xc7\x02\x96\xce\xc9\x68\xef\x89\xa5\x0b\xf2\xd9\x70\x0a\xfc\x67\xc3\xc1\x68" +
+	"\x52\xaa\x8b\xb3\x20\x25\xb0\xf4\x89\x3f\xe1\x26\x5b\x64\xa8\x4b\xfb\xa2\x44\x08\x86\x56\x6b\xfd\x27\x7c\x96\xe9\x14\xb6\xec\x6b\xb1\x74\x5c\x60\xca\x68\xa4\xe7" +
+	"\xc5\x6d\x88\x7a\x5c\xe9\x59\x24\x18\x81\xfe\xa0\x05\x5e\x28\x35\xc4\x08\xf4\x07\xf7\xa8\x04\xf3\xf5\xb4\x8d\xe4\x29\xf1\x91\x98\xda\xa6\x9c\xad\x02\x94\xac\x84" +
+	"\x98\xdb\x37\x67\x37\xcd\x0e\x44\xd0\xdd\x2d\x33\x3e\x36\xc0\x59\xa9\xfb\x42\x35\x2e\x40\xd1\xe1\x50\xe1\x48\xd2\x2a\xa5\x07\xb2\xf2\x0e\x08\xa4\x7b\x44\x34\xd0" +
+	"\x73\x70\x3f\x17\xd2\x11\xa4\x1e\x1c\x85\x1b\xf9\x87\x83\xc1\xa4\xf4\xd0\x1e\x93\x40\x89\xec\xe4\xaa\x23\x24\x7c\x74\xe3\x17\xdc\xb1\x23\x3b\x4d\x1c\xe2\xb8\xee" +
+	"\xe4\xef\xff\xac\x2c\x9b\x2d\xb3\x72\xb2\x9a\x93\x3d\x86\xdf\x60\xb7\x7f\x79\x22\x6a\x93\x3d\x86\x2b\x41\xe6\xbb\x2f\x6b\x27\x25\x76\x6e\x86\x50\x4c\x2d\x6c\x6d" +
+	"\x0f\x64\xb7\x5c\x20\xd8\xb3\xa6\xa6\x69\x59\xc3\xf4\x71\x69\x28\x53\x27\xe0\xae\xe3\xe3\x70\xf7\x87\xc8\x67\xfc\x4a\xc6\x06\xc0\x3a\x32\x17\xd4\x3e\xf9\xb9\x93" +
+	"\x93\xd6\x31\xf1\x77\x69\x24\xde\x2d\x43\x36\x09\x80\x69\x59\x97\xa2\xf4\x0f\x65\xa7\x3d\xad\xae\x44\xf1\xfb\x26\x8b\x26\x25\x39\x36\x7e\x8e\xe8\x64\x80\xc6\x9b" +
+	"\x5a\xa4\x73\xe4\xe8\x56\x90\x37\x9c\x70\x8f\x79\x86\xda\xa4\x21\x24\xf9\x70\x8a\xb3\x1e\x87\xd3\x63\x90\x64\x2a\x86\x8b\x61\xeb\x0c\x02\x4f\x77\xfc\x5e\xfb\xac" +
+	"\x85\x65\x22\x35\xfc\x44\xd4\x34\xc3\xd6\x09\xd4\x60\x49\x3a\x1a\xb7\x7a\xed\x43\xbf\x57\x7a\xaa\x92\x74\x34\xde\x41\x19\x6c\x34\x1c\x3c\xa5\xa6\x9f\x09\x1b\x71" +
+	"\x01\xc2\xda\xf7\x27\x70\xd6\x4b\x67\x22\xac\x5a\x84\x56\x87\xfb\xc3\x44\xfa\x46\xe5\x78\x38\x65\x12\x59\xf2\x72\xdd\x9f\x0b\xc9\xcb\x95\xef\x93\xd5\x94\xb4\x4d" +
+	"\x38\xe5\x3f\xcf\x38\xab\x0a\x77\x27\x3d\xf6\x4f\xc0\xe4\xe4\xc7\x7e\xe3\x97\xfe\x82\x58\x30\x85\x35\x08\xa4\x67\x23\x8e\xbb\x3d\xbf\xf4\x17\x83\xb3\x11\x28\x16" +
+	"\x3f\x36\x97\x6c\x6c\x1b\xf1\x7e\xfe\x12\xb3\xc3\x05\xad\xdb\x08\x9d\xa0\xdb\xe6\xa2\xfd\xc0\xf1\xcf\x4a\xbf\x29\x21\x6d\x41\xeb\x76\xad\x8f\x46\xa6\xa9\x68\xf1" +
+	"\x43\xf3\x58\xfa\xad\x28\x7a\xd3\x1a\x49\x92\x1b\x39\x70\xf7\x37\x16\x58\x4b\xce\xb8\x6b\x38\x78\xa4\xa7\xf0\x06\x26\xc9\x9c\x11\x17\x92\x21\xe4\x43\x22\xd7\x9e" +
+	"\x46\xa3\xdf\x61\xc8\xb7\xe8\x86\x7c\x14\x97\x8e\x8f\x06\x43\x5f\x4f\xb0\xcc\xc4\xa5\x0d\x54\x79\x82\x51\xbe\x6f\xb2\x81\x21\x0d\x3d\xfc\x05\xf7\xcc\x29\xd9\x69" +
+	"\x04\x05\x14\x37\xf5\xbb\xfd\x13\x7b\xf4\x8b\x40\x9e\x40\x82\x53\x5c\x8b\xce\x31\xb9\xbf\xbf\x60\x8c\x63\xbc\xbe\xa7\xf9\x43\x09\x94\x6f\x9e\x67\x93\x9d\x1c\xe2" +
+	"\xfc\xe9\x15\x74\x03\x75\xa1\x47\xad\xf0\xdb\x1e\x6f\x65\x78\x32\x38\xde\xca\x2a\x84\x18\x51\x44\x02\x47\x13\xf5\xb8\x15\x03\x48\x13\x94\x9f\x1a\x13\xda\x26\xe7" +
+	"\x68\xe5\x42\xe4\x68\x25\x3b\x2f\xc7\xe4\x9a\x05\x27\xde\xd2\x52\x6e\x80\x54\x2c\xa4\x36\xaa\xe6\xc2\xac\x87\x99\x0c\xf7\xfa\x14\x84\xc3\x88\x62\x27\xa0\x4b\xa8" +
+	"\x62\x30\x1d\x69\xe6\x84\x86\x67\xcb\x7c\x92\x77\x70\x6c\x03\x79\xfe\xcd\xc6\xba\x3d\xea\xe8\x4a\xf3\xef\xf2\xa9\xc9\x35\x48\xa7\x76\x76\xfd\xf1\xb8\x7d\x02\xaf" +
+	"\x94\xa8\x3f\x3a\x2d\xc5\xb2\x59\x93\x6a\xb6\x5e\xf1\x18\xa3\xf8\x01\x31\xce\xd9\x51\xcf\x8f\x3f\x3d\xb5\x81\x2a\xc2\x15\x1c\xec\xe9\x61\x4d\xca\x7f\xb8\x60\x92" +
+	"\x68\x25\x3c\x77\xbe\xe0\x9e\x3b\x57\xdf\x7c\x34\xe8\xf5\x74\x43\x47\x22\x09\x85\x30\xcd\xa6\xdd\x5e\x47\x19\x45\x0a\x80\x8e\xa6\x3d\xdf\x1e\x96\x93\x02\x64\xbb" +
+	"\xe3\x1f\x75\xb1\x33\x24\x6b\x67\x8b\xe8\x85\xfe\xeb\x2a\x89\x53\x56\xd1\x59\x08\x92\x0a\xfd\xc1\x53\x78\x94\x69\xf6\x28\x69\x70\x4f\x0f\xc6\xe5\x7f\x9c\x30\x4b" +
+	"\x3c\x2d\x61\x57\x25\x52\x4e\xc9\x91\x33\x0b\x7d\xa5\xf6\x02\x9f\xf4\x15\xe2\x58\xa9\xb2\xdf\x21\xcf\x61\x8f\x57\xe3\x37\x2b\x4e\xfa\xdf\x9e\xe7\x93\x82\x30\xc7" +
+	"\xb8\x2b\xc9\xfb\xa4\x27\x85\x73\x06\x06\xe6\x3b\x9c\x76\x4e\x34\x3b\x9d\xf4\xb4\xe4\x52\x20\x1b\xa5\xc0\x1d\x93\x19\x1c\x82\xa5\xfc\x8e\x26\x3a\x67\x8e\x3c\xd7" +
+	"\xb5\xd6\x0b\xf0\x88\x33\x96\x8e\x79\xab\x60\x39\x2e\x60\xdc\xa4\x2a\x4f\x10\xca\xbf\xbf\x60\x32\xb6\x01\xd6\xc2\xa4\x50\x49\x09\xdb\xbd\x3b\x36\xd5\x02\x13\x7b" +
+	"\x4a\x46\x6c\xe4\x93\xce\xee\xfb\x76\x4b\x43\xf2\x7d\x79\x0b\x15\x34\x0a\x58\xbf\x19\xf4\x7d\x1d\x70\x71\xfe\xd8\xa0\xc7\xf5\x1c\xb0\xf6\x28\x72\x6a\x8d\xd9\x47" +
+	"\xe3\xe4\x0c\x85\x05\x0c\x6b\xc0\x45\x2b\xff\x49\xce\x24\x31\xe0\xe2\x0f\x4d\x06\xce\xd0\x64\xa2\xdb\x18\x73\x74\xa8\x68\x2d\x71\x72\x80\x89\xe3\xe2\xbf\x04\x85" +
+	"\x3b\xf1\xa7\xae\xbf\xe2\x3a\x6c\x2c\x0a\x16\xf0\x39\x9f\xd9\x89\x3f\x5f\xba\xcf\x75\xc0\x17\x2c\x8c\x6a\x3c\x19\x0c\x87\xd0\x95\xc9\xb8\x51\x35\xb4\x16\xa3\xb2" +
+	"\x98\x90\x47\xe8\xc0\x0e\x33\xd2\x9c\x3c\xd6\x50\x05\x79\x64\x1c\x88\xf9\x23\x9f\xe4\x28\x15\x47\xcb\x2d\xaa\x81\x98\x03\x03\x83\x19\xf9\x3d\xbf\x3d\xd6\x13\xa4" +
+	"\x73\x83\xf1\xb4\x16\x83\xb1\x98\xe4\xca\xa4\xa7\xbc\x83\xd6\xd1\x1d\x93\x99\x3c\x97\x6c\xaf\xe1\x1b\x8b\x27\x1d\x71\x44\xd0\xd1\x64\xfd\x5c\x47\x52\x2b\x1d\xc9" +
+	"\xef\xe2\xe7\x26\xc7\xb9\x85\x23\xce\xf0\x5a\x6e\xbe\x36\xbf\x09\x2c\x29\x60\x7c\xbc\xdc\x0f\x8b\xc5\x9f\xb2\xc6\x39\xa6\xd8\x1f\x47\x64\x63\x53\xf8\x1b\x41\x3d" +
+	"\xce\x22\x86\xd8\xc5\x1f\x9b\xac\xa8\xf9\x1e\x7d\x9a\x8b\x8b\x30\x1b\xb6\x9a\xbe\x0c\x71\x91\xd9\x90\x84\x08\xf2\x6f\xf9\xb8\xb9\x62\xc4\x3b\x54\x8b\xb9\xf6\xf5" +
+	"\x37\xf7\x37\x1d\x0f\x65\x95\x57\x62\xfb\xb3\xd5\xdc\x9f\x2d\x60\x35\xc8\x30\x4c\x4f\xe9\xb3\xd5\xb8\xd5\xf0\xa4\x12\xab\xa1\x78\xc5\x0a\x62\x7b\x1a\xa2\x15\x41" +
+	"\x4e\x13\xce\x6d\x5a\x62\x98\x9e\x62\xd0\xd7\xbc\x14\xb6\x5c\xfc\xd2\x48\xa4\xd1\x85\x57\xe6\x4b\x22\x71\xae\x85\x8a\x83\x81\x16\xdc\x2f\x8a\xbb\xe6\x42\x90\x17" +
+	"\x0e\x56\xf8\x12\x37\xf3\xda\x39\xbb\xa7\xe1\x32\x17\x86\x33\x30\x70\x58\x1f\xc7\xf8\xbb\xd4\x4a\x31\x9e\xea\x52\x2b\x54\x97\xdf\xc5\x9f\x58\x0e\x81\x3e\xe1\x03" +
+	"\x83\x73\x64\x17\x0e\x21\xdd\x02\xb2\x1f\xd9\x42\xf1\xae\x59\x15\x89\x6e\x4d\x06\xa4\x8f\x1f\x91\x1e\xbe\x1c\xbb\x7d\xc8\x48\x4d\xc5\xa1\x36\x56\x86\x11\x08\x98" +
+	"\x1c\xd7\x6f\xc4\x47\xa4\xc1\x5f\x89\x63\x72\x9c\xca\xdf\x11\x04\x30\xf9\x38\x2c\x16\x3f\x35\xcb\x47\x72\x5e\x9e\xe7\xf0\x5e\x2c\x97\x0b\x82\x4c\xc2\x1c\x05\x25" +
+	"\xd8\x0a\xa8\x55\xfe\xf2\xfd\x38\xee\xe1\xc3\xd9\xfc\x59\xfa\x1b\xf9\x09\x06\x0f\x54\x30\xa7\xaa\xe6\x48\xbd\xa1\xda\x18\xa4\xb6\x9a\x19\xe3\x9c\xc8\x59\x64\xfe" +
+	"\x70\x2d\x6e\x9c\x7a\x58\x59\xc7\x39\x09\x4a\xc5\xaf\x4c\x41\x4b\xe3\x16\xef\x50\x10\xa1\x3e\xe0\x16\x5e\x8d\x6d\x61\xbc\x21\x48\xd4\xcc\xea\x24\x0a\x2a\x56\xcd" +
+	"\x8a\x1d\xc8\x70\xca\xe2\xfd\x21\xb7\x74\x23\xb6\xa5\xfd\xa9\x8a\x78\x7e\xe2\x02\x02\xa7\xe7\x07\x26\xab\x37\xf5\xfc\x63\x78\xa5\x63\x8a\x6b\xe4\x6a\x00\x7e\xc2" +
+	"\xd6\x13\x96\xff\xcc\x5e\x0b\xe0\x42\xf9\xaf\x25\x4c\xc6\x5a\x1f\x9c\x99\x97\x3b\x7e\x6a\xa5\xae\xc6\xde\x03\xc4\x5e\x83\xa0\xc5\xf8\xbe\xef\x93\x43\x48\x1e\xba" +
+	"\x9a\xa0\x73\x6e\x44\x30\x4a\x78\x2e\x3e\xf9\xad\xe7\xe2\xaf\xcf\x9e\xa7\x76\xd2\x47\x6b\x9a\x1b\x4a\xb1\xc7\x3e\xb3\xfe\x5b\x54\x23\xbe\x3a\xe7\x8c\x22\x37\xc9" +
+	"\xd2\x33\x37\xc9\xc8\x49\x5d\xe2\x5e\xff\xff\x5c\x1c\x2c\xff\xf1\x82\x49\x89\x11\x7f\x79\xc2\x93\x93\x12\x5c\xaf\x99\xbb\x77\x89\x8b\x36\x1e\xd7\xc7\x45\x3c\xa4" +
+	"\xa6\x33\x4f\xfc\x51\xa7\x7b\x34\xb1\x7b\x89\x97\xe7\xee\x6d\xa2\xd6\x0b\xd0\xe0\xe2\x4d\x06\x53\x38\xf0\xd6\xc9\xd5\x22\x2e\x32\x2a\x7a\xcc\x4d\xa0\xb8\xf3\x29" +
+	"\x76\xe4\x8b\x2f\x38\xf2\xa4\x13\xab\xfd\x86\x31\x95\x1e\x49\xb1\xf8\xcf\x7c\xc3\xa3\x3d\xf2\xcf\x39\x55\x02\xa3\xd1\x40\xbd\xa7\x68\xe1\x05\x34\xde\x90\x92\x41" +
+	"\xc9\x05\x34\xec\x47\x95\xff\xe3\x82\xc9\x06\x1f\xb9\xa7\xc0\x16\xc3\x53\x60\x45\x3d\x5d\x2b\x77\x1d\xf9\x37\x67\xf7\xfc\xd3\xc1\xe8\x8c\x77\x40\xc4\x13\xcf\x0a" +
+	"\x04\x1b\x20\x1f\xe8\x06\x48\xec\xb6\x2d\x62\x68\x19\xa4\xec\x82\x04\x81\xed\x92\xbb\x75\x45\x1c\x34\x1d\xb7\x0f\x7b\xbe\x46\x11\x5a\x92\x24\x25\xc5\xd1\xe1\xad" +
+	"\x1b\x2d\x96\x6b\x26\x1b\x34\xfd\xc2\x31\xba\x5e\xb0\x5d\xe4\xb9\xe1\x67\xf9\xb7\x13\x26\x25\x66\x23\x7e\x75\x39\x9c\x4d\x9c\x13\xe6\x2e\x46\xc3\x5c\x6a\x80\x22" +
+	"\x73\x7b\x7d\x97\x7e\xc2\xe4\xb5\x83\xe5\x54\x7f\x72\xf6\xbc\x47\x50\xef\x39\xb8\xc8\x58\xda\x3c\xbf\x52\xa4\x27\x39\xfe\xd7\xb0\xc4\x47\x8f\x8f\xbb\xac\x4d\xe5" +
+	"\x26\xa8\x03\x89\xee\x09\x67\x66\xf7\x84\xdd\x3d\x99\x4b\xd1\x3d\x99\xf2\x67\x66\x25\x6a\x40\x71\x9d\x4b\x42\xaa\xd8\x5b\x27\x82\xac\x81\x56\xf9\x9f\x91\x9a\xb5" +
+	"\xee\x74\x0c\x29\x95\x36\x89\x90\x36\x1f\x51\x64\xd7\x26\xa5\xa2\x72\x72\x75\xde\x33\xdf\x40\xb5\x27\x58\x08\xd9\x0e\xcf\x70\x37\xc6\x06\xa7\x87\x67\x07\x5d\xde" +
+	"\x14\xe1\x4d\x80\xf6\x31\x32\x59\x96\xab\x0c\x60\x15\x80\x1a\x9c\x5f\x25\xcd\x28\x18\x4c\xcc\x8c\x97\x05\x84\xeb\x03\x29\x4c\x3b\xfa\xe3\x4d\x93\xd7\x1b\x8b\xfa" +
+	"\x95\xdc\x05\xca\x29\x50\x3e\x8c\x5c\x02\xcc\x3e\xff\x12\xa0\x99\xbb\x04\xf8\x3b\x14\x03\x73\x28\xf1\x42\xb4\xfa\xd0\x2c\xf1\x8d\x59\xa5\xd5\x79\xd7\x6a\x05\x29" +
+	"\x3a\xb2\xe4\xf3\x47\xb6\x34\x3b\x32\x5c\x85\xd5\x73\x9d\xa9\xb8\xcc\xa9\xc7\x75\xf6\xac\xa7\xb3\x2c\x69\x77\x59\x02\x29\xcf\x9c\x7b\x65\x3a\x1b\xbd\x32\x5d\xfe" +
+	"\xcf\x0b\x26\x89\x80\xe9\xd7\x73\x01\x7b\x4d\xb3\x5c\xc9\xe7\xdb\x4c\xce\x6f\x85\x33\x5e\x7a\x81\x19\x5b\x86\x49\x39\x0c\x13\x4f\x85\xf2\x5f\xa6\xf8\xdd\x46\x75" +
+	"\xbf\x9e\x69\xb9\x6e\x42\x72\xc6\x4d\x08\x07\xb1\xe4\x0e\xe2\xc8\xa4\x35\x48\x8c\x19\x02\x59\x18\x09\x07\x34\x02\xbf\x1a\x17\x5d\x12\x7f\x79\x8a\xe6\x74\xb2\xe8" +
+	"\x76\xf2\x37\x13\x98\xa9\x86\x92\x2f\xc2\xd1\xee\x66\xe4\x62\x74\x33\xd2\xba\x3b\xc9\x17\x70\x77\x5e\x6e\xe9\x5c\xea\xa5\x66\xa8\xe7\x5c\x5a\x4e\x47\x2e\x2d\x3b" +
+	"\x53\xce\xb8\x2c\xfe\x3c\xf9\x2f\xff\x5b\xb2\xb4\x41\xcc\xfa\x42\x04\xf9\xf5\xde\x29\xe7\x47\x06\x52\xe7\x3c\x3e\x90\x8e\x3e\x3e\x10\x3f\xbf\xf2\x26\xcd\x20\x08" +
+	"\x7c\x5f\x64\x06\xe7\xb0\x46\x15\x97\xcf\x25\x16\xfe\x53\xb4\xf2\xef\x17\xcc\xb2\x93\x7d\x60\x8b\x0f\xc2\x5b\x8b\x0f\xd5\xf6\x92\x07\xd8\xaf\x44\x0f\xb0\xc7\xa8" +
+	"\xb4\x88\xa5\xf9\x5e\x20\x2a\xb1\x76\x3c\x3c\x5e\x1f\xc8\x0a\x4d\x8e\x9c\x7b\x35\x39\xf8\x59\xfe\x91\xc9\xd8\x84\x44\xec\x0c\xc2\x21\x25\xdc\x21\x95\xcb\x26\xe7" +
+	"\x66\x08\xe2\xbe\x25\x3f\xd5\x84\x09\x96\x97\xf7\xb7\x49\x92\x24\xe0\x8e\xcf\xc5\x49\xd3\x9e\xe2\x94\x7f\x6f\xc1\xe4\xdc\x8c\xc3\x77\xea\x6f\xc8\xa7\x77\xe3\xfb" +
+	"\x93\x93\xbd\x9e\xe2\x9c\xc3\x15\xb8\x67\x7b\x78\xa6\x0e\x34\xfd\xc2\x39\xc5\xc2\x6c\x06\xe3\x25\x4f\x9c\xff\xc4\xf5\x9f\x12\xdf\x7a\xc0\xdc\xf1\xad\xce\xe1\xdc" +
+	"\x87\x58\x73\x4d\x81\xbc\x88\x00\xc4\x05\x34\xf1\x2c\x59\x9e\x9a\x65\x27\x59\xf1\xa2\xad\xb3\x0e\x58\x74\x74\x83\xe3\x6b\x26\x23\xbe\xe6\x39\x16\xe5\xc0\x64\x83" +
+	"\x44\x0d\x62\xad\xb1\x9e\xbf\x8e\x7f\x6e\x45\x4f\x67\x7b\x01\x9a\xd3\x6c\xc2\x6d\xf6\x5f\x2f\x10\x07\x87\xe9\x92\xef\x12\xaa\x87\x6d\x72\x4c\x1b\x17\xc1\xc6\x44" +
+	"\x5d\x80\x11\xb5\x6c\xf4\xca\xbf\xe5\x30\x2d\x0e\xbf\x76\x54\x80\x6d\xf1\x3c\x63\xff\x7d\x93\xd6\x04\x4e\x90\x60\x5f\x78\x7e\x82\xbd\xfc\xba\xc9\xd8\xf4\x0d\xee" +
+	"\xe3\xa3\xd5\xe0\x3e\x3e\x35\x3a\x2e\xf7\x8d\x09\xd3\x34\x2f\x4f\x91\x8f\x29\xa8\x95\xcf\x95\x93\x2f\xc7\xa6\x5d\x3c\x8b\x45\x3a\x64\x75\x26\xa9\xf3\x9d\x96\x01" +
+	"\x31\x56\x82\x69\xc9\x8f\x18\x9d\x23\x18\x9f\x9a\x7c\x24\xef\x33\x77\x6b\x1e\xb7\x14\x46\x27\x53\x3e\x71\x91\xd0\xbb\x19\x5a\x2e\xff\x2d\xb5\x07\x76\xbb\x8d\x1f" +
+	"\x4a\x1a\x04\xcf\x57\xf0\x11\x09\xfa\xde\x7f\xe6\x1f\x4d\x27\x83\x91\xbe\xca\x14\x94\x65\x97\x69\xd1\xee\x32\x85\xfb\x41\x49\x77\x3f\xe8\x43\xbb\x53\xb3\xc4\x8c" +
+	"\x1d\x93\x5a\x76\x77\x6b\xfe\xeb\x82\x68\x77\xde\x10\x79\xc7\x24\xa6\x43\x25\xd9\xa5\xf9\xef\x0e\x86\x5b\xaf\x78\x84\x51\xfc\x44\x9e\x95\x98\x04\x7b\x20\x31\xc9" +
+	"\xc8\x86\x20\x20\x2f\xa8\xb8\xb8\x03\x03\x5f\x23\xd8\x09\x29\xcd\x7f\x55\x7b\xa6\x19\x4c\xc5\x2c\xfe\xd0\xa4\xda\xdd\x5e\xb8\x17\x72\x7d\x76\xeb\xf7\x09\x45\x82" +
+	"\x15\xc6\xc0\x57\x82\x1b\xe4\xde\xfe\xf9\x02\xde\x6e\xc1\xc8\x91\x94\xec\xf6\xf1\x11\xc5\xff\xe7\x71\x85\x56\x7b\x21\x26\x24\x0a\xa7\xe7\x82\x6b\x16\x9e\x2d\x92" +
+	"\xc7\x77\xc1\x2e\x4c\x8b\x67\x18\x7a\x85\xab\xb6\x82\x89\x40\x6b\xf2\x9e\x49\x92\x1e\xb3\xc9\x86\x59\x7f\x6f\xda\x07\x2b\x32\x46\xf9\x4b\x93\x92\xf2\x77\x55\x8c" +
+	"\xe5\x7f\xb3\x88\x84\xa3\x1d\x3f\x76\x07\x07\xed\x51\x67\xac\x0d\x69\x89\x3d\x47\x39\x91\x68\x77\xa6\xb5\x18\x7b\x32\x71\xf1\x85\x4f\x26\x26\x63\x4f\x26\xda\xfc" +
+	"\x8c\x68\xe4\xb8\xfc\x4c\x6a\x36\x3f\x33\x7b\x84\x35\x3d\x77\x84\xf5\x36\x36\x38\xb1\xfc\x12\xb0\xcd\xd1\x55\x78\xc3\xb3\x48\x72\x90\xfa\xe8\x91\xbe\x83\xc1\xbf" +
+	"\x21\xbd\x83\xb1\x5c\x93\xf3\xe8\x57\xf0\x28\xd8\x72\xf8\x28\x18\x1f\x65\xd7\x0b\x77\x39\x3d\xca\x2e\x45\xd8\x20\x3e\x2f\x33\x95\x67\x11\x16\x41\xdd\x01\xd6\x1b" +
+	"\x42\xdc\x3f\x1e\x8c\x8e\x74\xab\x86\xa2\x21\x5b\x46\x2e\x64\xda\x0f\x6a\x57\xe5\xaa\x52\x08\x81\x97\x92\x5c\xf7\xdb\x7c\x58\xaa\x37\x68\x77\x5a\x8f\xa6\x7d\xea" +
+	"\xae\x83\xf7\x60\x64\x0d\x57\x00\xde\x0a\xa0\x24\xb6\xab\xc7\x23\xdf\x6f\x39\xe4\x94\xad\xe8\x3c\xc0\xbb\x01\x49\x29\x74\x7b\xdc\x87\x73\xa7\x67\x0e\xb8\x10\xbe" +
+	"\xa9\x92\x74\xde\x54\xd1\x3c\xf5\x52\x90\xa7\x2e\xff\x03\x12\x25\xa1\xe8\xcb\x1c\x2e\x91\xd4\xf6\xa2\x93\xda\x66\xe7\x1f\x47\x6e\xd4\x96\xf1\x79\x1b\x51\xa2\x72" +
+	"\xba\x3f\x21\x36\x90\xf9\x25\x75\x6e\x3e\x2f\x3d\xc3\x2f\xe5\xbf\xb2\x20\x7e\x85\xea\x9d\xef\xec\x57\xc4\x92\x63\x4d\xb7\xee\x97\xe2\xf7\x63\xfd\x21\xdc\x2b\xd9" +
+	"\xd2\x2f\xff\xfe\x22\x72\x4a\x02\x8a\x25\x95\x13\x41\x3b\xc9\xc4\xe0\x41\x1e\xe7\x8c\x8a\x3c\xc8\xc3\x69\x3a\x4b\x91\xe4\xb9\x14\x59\x3a\x2f\xc3\x99\x7a\x91\x0c" +
+	"\x27\x1e\xaf\x6b\x9f\x39\x57\x26\xa4\xe4\xba\x59\x99\x88\x9b\x65\x25\x25\xeb\x48\x0a\x51\x78\xd8\xed\x68\xe2\x08\x3f\x9d\x1b\x1a\xcb\xe7\xdc\xd0\xc8\x9d\x77\x43" +
+	"\x23\x1f\xb9\xa1\xf1\x1e\x2d\xcb\xf8\x31\x8b\xd3\x79\x07\xd6\x05\xe1\x5b\x6f\x40\x94\x7f\x67\xd1\x98\xd0\xd6\xfc\x7a\x19\x25\x12\x5f\x2f\x3d\x3f\x8b\x95\x9a\xcb" +
+	"\x62\x11\x02\x94\x68\xab\x33\x3d\x1d\x86\x79\x52\x80\xaa\x0c\x81\x6d\x97\xf4\x63\x26\x2e\xcd\x50\xeb\x77\x22\xd9\x47\xeb\x35\x66\x1d\xaf\xf1\x7d\x3c\xb3\x47\xbe" +
+	"\x87\x6e\x95\xcf\xec\xee\x1c\xa0\xca\x13\x0c\x3e\x2b\x29\xc2\x14\x9e\xa3\xc8\x2a\xe4\x80\xb9\xcf\xef\xb5\x87\x63\xa9\xce\x49\xb5\x42\x1c\x91\xc9\xbf\x80\xc8\xfc" +
+	"\xd3\x45\xb3\xc4\x5d\x63\xfd\xf9\x5c\xed\xd4\x3e\x9f\x95\x42\x51\x08\x3b\x3e\x23\xba\xf3\x6b\x53\xa2\xdd\x32\x02\x38\xc0\xed\x4f\x39\x61\x36\x1e\xb7\x1e\x3b\xb9" +
+	"\xfe\xf6\x33\x6f\x3c\xbe\x47\x92\x70\x13\x07\x7d\x9f\xb5\x9e\x9c\x72\x75\x52\xbe\x26\xc8\xfd\x53\xd4\xd2\x44\xf8\x44\xe8\xe1\xd9\x44\xef\xd3\xd2\xc7\x80\xac\x03" +
+	"\x80\x45\x79\x3a\x22\x4e\xd1\x7a\x31\x54\x86\x41\x82\xa0\x97\x5e\x86\x34\xfe\xb1\xea\x25\x34\xbe\x8f\x32\x86\x36\x9e\x9e\x06\x43\x93\x23\x3a\x59\x02\xe9\xd0\x60" +
+	"\x87\xdb\x78\xb3\x6d\x6c\x4f\xe9\x68\x11\xcd\x0e\x06\xa7\x7c\xfe\x77\xac\x22\x95\x21\x00\x4e\x00\xf3\xa5\x28\xee\x13\x4e\xeb\xb2\xbe\x33\x46\x5d\xea\xeb\x9b\xfd" +
+	"\xe0\x66\xa1\x86\xe8\x20\x80\x9c\x3b\xb5\xb6\x2a\xc9\xb7\x76\x36\x86\x53\x39\x27\x2f\x0a\x29\xf6\x54\x01\xd4\xcf\xbe\xdf\x7e\x3c\x56\x4d\x55\xfe\x6f\x09\x93\x0d" +
+	"\x80\x18\x09\x26\xc7\x5a\x4b\x4f\xb4\x52\x99\x75\x16\x2d\x26\x91\xdc\xd9\x8c\x48\x3d\x39\xe5\x8a\x57\x71\x5b\x97\xa8\x13\xd1\x75\x0c\x69\xea\x6e\x05\x46\x1a\x1c" +
+	"\xca\xcb\xf3\xe9\x50\x7b\x28\x8f\xd7\x8a\xeb\x96\xec\xa9\xb7\x76\xc7\x36\x2b\x2b\xc5\xb5\xfa\x22\x25\x43\xec\x2d\x22\xe6\x92\x70\xad\xd3\x7a\x75\x86\x18\x25\x58" +
+	"\x6e\x32\xa6\xc0\x72\x97\x3c\xa3\x37\x79\xda\xcf\x1e\x84\xab\x3e\xb3\xb0\xd9\xd9\x85\xbd\x89\x6b\x54\xa7\x96\xe7\x8c\x72\xec\xf4\x54\x78\x0e\xec\x4c\xb5\xc2\x33" +
+	"\xcb\x41\x25\xf3\x4c\x79\xdf\xe4\x5c\xbf\x16\xba\x59\x7c\x18\x35\x23\x5a\x8a\x7b\x5e\x10\xc6\xe5\xb8\x3d\xd1\x84\x5c\xc6\x93\x02\x85\x64\x39\x56\xf6\x36\xf0\x80" +
+	"\xee\xc2\x1b\x82\x2a\x64\xc9\xf6\xb8\xce\x6f\x91\x71\xd6\xd7\x3e\x06\xcb\x85\xe2\x0f\x4c\x1a\x91\xc2\x60\x64\x6f\x19\xce\xfa\xfa\x68\x77\x93\x31\x3c\x8b\x59\xde" +
+	"\x25\x5b\x1c\xc2\xdd\xcb\x80\x0b\xd1\xcb\x80\x36\xd8\x4d\x38\xc1\x2e\xac\xc8\xf0\x54\xa5\x18\x3f\xcb\xbe\x59\x66\xf5\xd0\x60\xd1\x88\x4d\x42\x05\xda\x38\xe1\x68" +
+	"\xe3\x8f\xb0\x03\xe1\x0f\xcf\xb9\x1f\x09\x25\xa4\x0a\x8f\xb1\xf0\xc6\x61\x36\x00\x7e\x67\xbb\x10\x68\xd8\xe4\xb7\x6a\x58\x12\x10\xcb\x3f\xa2\x76\x52\x23\x66\x9e" +
+	"\xf2\xff\x2e\x98\x94\x3e\x11\x89\xcd\x44\x39\xda\x6c\x69\xa7\xc5\x48\x12\x23\xf1\x62\x49\x8c\x0f\xec\xee\xe9\x62\x1c\x3e\x22\x25\xa4\x87\x74\x53\xf5\xa7\x91\x3b" +
+	"\xf5\x12\xba\x3c\x2f\xab\xe4\xde\xb7\xbf\x05\x4b\x66\x0f\x6e\xda\x0b\xf9\x2e\x08\x4c\x8d\x2d\xfe\xb6\xdd\x93\xd0\x12\xe4\x8a\xf7\xc6\xf8\x86\x83\x55\x7c\x59\x80" +
+	"\x1e\xb4\xe1\x77\xbc\x61\xf2\x50\x65\xb4\x1e\x2d\x22\xa1\x3e\x7e\x86\xf3\xc4\xdd\xfe\x57\x83\xc3\x0a\x31\x89\x15\x74\x79\x92\x86\x0f\x7f\xe7\xe4\x7a\x1f\x41\xe5" +
+	"\xb0\x32\x4e\x7f\x97\x0d\x24\x9a\x1b\x12\xd6\xcc\xcb\x09\x71\x02\x52\x43\x72\x4b\xf6\x43\x3e\xd6\x3d\xfb\x26\x0c\xeb\xc9\xa4\x87\x6b\xed\xbb\xee\xad\xbd\xdb\x7c" +
+	"\x6a\x7c\xee\x59\x19\x76\x41\x92\x7c\xaa\x7b\x37\x72\x19\x90\x5a\xc7\x08\x66\x5b\x2f\x48\xeb\x54\x35\xdb\xba\x8b\x1d\xb4\x7e\x41\x5a\x0f\xd0\x6d\xeb\xf0\x83\xf8" +
+	"\x41\x56\x09\xcc\x8a\xe2\x4c\x08\x88\x83\x32\x6c\x18\x0a\x82\x46\x79\x17\x75\xc3\x90\x81\x1a\xe3\x85\x48\xe2\x58\xea\x9b\xaf\x8a\x24\xb1\x05\xc2\x1d\xbb\x99\xcb" +
+	"\x67\x9c\x28\xdc\xb1\x65\xc4\x71\xe2\xd7\x82\xd0\xdd\x8e\x5e\xfe\x14\x5f\x97\xe8\xbc\xcd\x0e\x1b\xea\xec\xad\xa1\xab\x32\xd0\x5f\xe2\x2a\xac\x5c\x11\xa2\x48\x9b" +
+	"\xc2\x40\x6c\xad\xb7\x46\x08\xb7\x38\xed\x55\x92\x77\xe8\xb4\xc2\x23\xf8\x57\xc8\x80\xd1\xda\x33\x65\x70\xaa\x9e\xdc\x4b\xe2\x0f\xb9\x02\xca\x87\xd3\x9a\x02\x6c" +
+	"\xe0\x6a\x27\x2e\xc5\x45\xde\x3f\xd2\x3b\xa0\x2b\xa8\x68\x86\xd7\xd3\xc8\xa8\xc0\x41\xd6\x4b\x42\x37\x98\x91\xb3\x80\xc8\x25\x21\x62\xd7\xc3\xe3\xd6\x53\x0a\x6d" +
+	"\x06\x4f\xa9\x8d\x9b\xc2\xae\x87\xc7\x0f\x18\xd2\xc0\x85\x4d\xaa\xb7\x8c\x46\x86\x43\x9e\x46\xa3\x01\x1d\x1e\xef\x32\xa7\x35\x09\x56\xfc\xc4\x5c\xd5\x00\x90\x9f" +
+	"\x60\x92\x31\x8d\x9d\x0b\xa0\x97\xb4\x1a\x12\xc7\x23\x1b\xe3\x3a\xe8\x79\x9f\xf5\xcf\xf8\x5a\x68\xec\x67\x7d\x4e\x0a\xf0\x49\x3b\x79\x51\x8d\x64\x4f\x4a\x20\xb4" +
+	"\x9c\xf8\x6b\x4d\x06\x2d\x9c\xe0\x85\xcd\x91\x87\xd4\x56\xa5\xa2\x39\x68\x08\x98\xbd\x43\xbf\x77\xdc\x3a\xf6\x71\x8e\xbb\xac\x37\x69\x08\xb2\x09\x00\xcc\x28\xcd" +
+	"\x1b\x07\xd2\x7b\x7c\xa5\x90\x68\xc3\x8f\xa8\x79\xf9\xc3\x63\x2f\x80\x36\x80\x07\xc2\x20\x0a\x6c\xe9\x15\xec\xb7\xe4\xde\x1c\x81\x37\x09\x5a\x91\x9b\xd8\xd8\xc8" +
+	"\x90\x43\x3c\x6f\xc7\x9e\x5f\xe3\x3a\xa8\x4c\x4f\xf1\x1c\xce\x45\x1c\xd0\x1e\xf1\x25\xd2\x80\x73\x77\x18\x46\x16\xe2\xe2\xdc\x8c\x5b\xf2\xc8\x5a\xde\x2b\xcc\xcc" +
+	"\x79\x8f\xaf\xf7\xf0\x9d\xaa\x29\x1c\xaf\xf7\x38\x5b\x98\x65\xc8\x01\x5c\xaf\xb7\xcc\x4a\xe4\x56\x87\x5c\x21\xcd\x07\x6f\x57\x80\xad\x1a\xc1\x9d\x34\x3c\xc4\xa9" +
+	"\x97\x48\xf9\x4e\xda\x3e\x95\x71\x1a\x9a\xe0\xe4\x17\xb4\x27\x78\xc1\xa5\x2f\xf7\x47\x89\x1c\x01\x74\x0f\xa7\x9c\x69\xa5\xc0\x53\xb2\xc9\x66\x25\x47\xee\x8f\x42" +
+	"\x71\xf0\x03\xf2\x56\x7c\x3e\x32\x45\x35\xb7\x64\x03\x5a\xca\x10\xa5\x8f\x78\xe5\x2f\x84\x35\x35\xa9\x40\xda\xc1\x41\xe7\x47\x02\x6e\x33\xee\x4a\x08\xc6\x3b\x02" +
+	"\x90\xdb\xc9\x88\xc4\x5c\x1f\xea\xf8\x58\xe4\x96\x41\xfc\x48\x47\xf1\x27\x78\xeb\x02\xc7\xea\x29\xa2\x21\x37\xa4\xf4\x3d\x7e\x3d\x75\xc6\xe8\xec\x0b\x06\x1e\xc0" +
+	"\xe0\x1f\x55\xc2\xc4\x59\xcd\xe0\xc4\xc7\x67\x71\xd7\x30\x77\xa4\x16\x66\x27\xbc\x9f\xcb\x17\x4d\x88\xb0\x9d\x01\xfd\xd7\xe7\xab\xa4\x59\x8f\xaf\xf8\x55\x19\x82" +
+	"\x6b\xda\x50\xd0\x91\x2b\x3d\x9f\x0b\x57\x12\xdc\xb9\xce\x33\xa3\xf7\xed\x55\xeb\x2f\x66\xf4\xbe\xde\xb6\x86\x36\xe9\x8b\xd7\x19\x26\xc2\xbe\x64\x72\xac\x50\x85" +
+	"\xf8\xca\x92\x08\x2b\xe3\x75\x1e\x5e\x96\x16\xe2\xbe\xd2\xbf\x58\x60\x1e\x5a\x56\x20\x42\x52\x32\xd2\x17\x5c\x1c\x7e\x17\xab\xf4\x2f\x05\x71\xd5\x41\xc4\xae\x32" +
+	"\x31\x53\x46\x4f\x6b\xea\x8d\x32\xd2\xbd\x16\x40\x1e\xc2\x25\xfc\x6e\x1d\xf1\xfb\xe2\xd4\xda\x90\x68\x45\xbd\xfe\x81\x20\x16\x51\x29\x6f\x8f\xd7\xb4\xaa\xfc\x23" +
+	"\x3c\x50\x61\x69\x7b\x5e\xfa\x22\x7c\xd7\x21\xaf\x57\x86\xb0\x91\xa0\xee\x06\xdc\x24\xf0\x83\x7c\x83\x9f\xd1\xc7\x2b\xb2\xfa\x78\x45\xf9\xaf\x27\x8c\x09\xe5\x56" +
+	"\xda\xb5\x4f\x52\xe0\x9d\x09\x14\xd8\xe7\x6a\x9f\xea\x3b\x1c\xf8\xc9\x3e\xd7\xd3\xf6\x50\x1d\x5c\xfe\x2d\x77\x1d\x24\x15\xa8\xb7\x78\x6c\xd2\x8f\xf4\x0b\x0e\x28" +
+	"\x3d\xa5\x28\x95\x3e\x6e\x0d\x8f\x24\x89\xb3\xe0\xe5\x15\xec\xb5\x4f\xf7\x8f\x38\x97\x69\xf1\xd0\x22\x23\xa6\x18\x71\x45\xe1\x0d\x02\x03\x13\xa7\x09\xbb\xc4\x85" +
+	"\x1a\x9e\x4b\x81\x43\x50\xd2\x0b\xe8\xe3\x34\x8c\xf3\x08\x44\xed\x83\x47\x6c\x88\xaa\x63\xc8\x72\xd3\x1c\xa2\x72\xff\xe5\x3f\x49\x9a\xb4\xfa\x5f\xe1\xc3\x27\xf6" +
+	"\xa5\x33\x7e\xf8\x24\xcc\xe4\x26\xce\xcb\xe4\x2e\x7e\x7b\x26\x37\xf9\xc2\x99\xdc\xa5\xe7\x66\x72\x53\xe7\x66\x72\xd3\xdf\x96\xc9\xcd\xcc\x65\x72\xed\x0b\x62\xd9" +
+	"\x6f\x7f\x41\xec\xba\xf3\x46\x9b\xd1\xf7\xcf\xed\x95\xbf\x2b\xc1\xfb\x6b\xe2\x13\x6a\x09\xf4\x94\x83\x48\x39\x9b\x83\xc2\x81\xa3\x70\xdb\x3a\x1f\xd9\x49\xbf\xc9" +
+	"\xaf\x6b\x21\xbf\xab\x8f\x94\xe1\x06\xa7\x05\xf0\x25\x1e\x5c\x09\x5e\xd5\x4b\x3c\xb8\x10\x8c\x3d\x82\xee\x68\x32\xa5\xa8\xab\x20\xdc\xa7\x45\x39\xc6\xa5\x4f\x8f" +
+	"\x8d\xe5\xd5\x5a\x2f\x6b\xdf\x62\xe3\x10\x9f\xf3\x3d\x7c\x34\xb7\x28\xd1\x2c\x00\x7c\x99\x8e\xc8\x06\xfd\x83\x3a\x26\xdb\x45\x21\x1b\xc1\x50\xad\xf9\x5c\xf4\x8f" +
+	"\x43\x71\x8b\x7c\x79\x08\x05\xbe\xf7\x8b\xbf\xbb\x10\x5c\x6b\x10\x8f\x2c\x87\xbf\xbb\x60\x61\xfc\x88\xba\x12\xf6\x4f\x79\x57\x10\x01\x67\xd7\x5e\xbf\x22\xe2\x72" +
+	"\x21\x14\x66\x7d\xd7\x5a\x84\x99\xc8\xd1\x1f\x60\x68\x38\x59\x61\x4f\xb5\xf5\x07\x1b\x02\x28\xff\x91\x31\x39\x37\xa2\x38\x4f\xfd\xd8\x5b\x42\xce\x33\x80\xac\x00" +
+	"\xd8\xc6\xda\xf3\x8d\x5a\xb4\xb9\x1f\xb5\xc7\xc9\xe0\x4d\x12\xb1\xc5\xf3\x16\x7b\x29\xc6\x62\x13\x49\xed\x91\x1b\x42\xd3\x03\x79\x84\x64\x81\x4d\x82\xe1\x0a\x68" +
+	"\x80\xc4\x2e\x0d\xc7\xbe\xba\xdd\x7a\xc1\x56\x91\xc3\xa7\x41\x71\xe4\xad\x94\xcc\xcc\x5b\x29\x91\x57\x56\xb2\x33\xaf\xac\xbc\x61\x72\xac\x93\x5a\x7a\x7e\x59\xe4" +
+	"\x60\x99\x61\x77\xe5\xaf\x9f\x90\x1b\x21\x28\xc1\x8b\x69\xcb\x72\xa9\x8a\xa1\x15\xfb\x6c\xda\x9b\x78\x6d\xab\x7f\x16\x62\xe5\x18\x2b\x07\x60\x80\x84\xe7\xe6\xb8" +
+	"\x2d\x3c\xcc\x93\xd7\x87\xd7\x00\xf8\x5a\x5e\xe7\xe1\x16\x50\xb7\x22\x7f\xab\x00\xe5\xaf\xf9\x39\x2d\x15\xbb\xd5\xb8\x4b\x9b\xc1\x42\x47\x4e\x01\x92\x50\x3e\xea" +
+	"\x76\xa8\x05\x95\x24\x2d\x71\xde\x07\xae\x3f\x9f\x27\xba\x20\x66\x0e\x00\x3e\x4e\x34\xf7\xee\x45\x51\x6e\x41\x47\xdf\xbd\x38\x27\x96\xbb\xf8\x72\xb1\xdc\xa5\x97" +
+	"\x8b\xe5\x2e\xbf\x5c\x2c\x77\xe5\x9c\x58\xee\x7d\x71\xf7\xa2\x4f\xd1\x5c\xd5\xa7\x68\xda\xcf\xdc\xa7\x68\x5e\x26\x58\x8a\x0d\x83\xae\xc5\x86\x41\x57\x4d\xfa\x84" +
+	"\x3c\x3b\x3f\x88\x93\x52\x5c\x6c\xc0\x40\xf7\x7a\x7d\x7e\x17\x87\x0c\x34\xfd\xb4\x4f\x38\xdd\x0c\x9f\x70\xfa\x18\x5e\xf6\xaf\xa6\xdd\x91\xef\x3e\x58\xca\x81\x10" +
+	"\x79\x21\x5a\xe5\x39\xef\xa8\x10\xfb\x06\x4f\xba\xc8\xdb\x0d\x12\x05\xe5\x03\x28\x3f\xe0\xf0\xc6\xcc\x63\x6a\xaf\xcb\xc5\x76\xe7\x29\x35\x38\xf8\x38\x42\x36\x33" +
+	"\x4d\x7e\x10\x27\xe3\x15\xa8\xaa\xee\xce\x33\xd6\x43\x7c\xe3\x25\x3c\xc4\x72\xbc\x87\x48\x9e\x29\x1f\x93\x56\x81\xd6\x47\x72\x18\x24\x22\x0d\xa3\x83\xbf\xd2\xd2" +
+	"\x87\xbc\xbc\xa5\x46\xc7\x02\xe0\x92\x1f\x52\x2c\x0d\x7f\x5c\x4c\xda\x58\x5f\xcb\x59\x51\xf0\x03\x81\xae\xfd\x61\xc2\x24\xf1\xe7\x9d\x68\x0d\x72\xf7\x6b\xde\x7a" +
+	"\xeb\x60\xef\xde\x5e\xfd\xc1\x5e\xe1\x95\xa2\x31\xa9\xc6\xc1\xfa\xee\x76\xb3\xb0\x80\xdf\x1b\x95\xbd\x8d\xda\x4e\x21\x51\xcc\x98\xe4\x56\x7d\xa7\x5a\x58\x2c\x2e" +
+	"\x9b\xb4\x57\xdb\xa9\x55\x1a\xb5\x42\x52\x0a\x5f\x1f\xd4\x0e\x6a\x85\xa5\xe2\x8a\x31\x07\xfb\xd5\x4a\xb3\xd6\xfa\xaa\xbe\x5e\x48\x15\x57\xcd\xb2\x96\xf7\xea\xd5" +
+	"\x5a\x21\x5d\xcc\x9b\xec\x46\x7d\x6f\x73\xfb\xee\x81\x57\x2b\x64\xf0\x71\xe3\xa0\xb1\x5f\xdb\xab\x16\xb2\xe8\xcc\xab\x35\x0e\x76\x6b\x05\x83\x86\x2a\xd5\xdd\xed" +
+	"\xbd\xed\x46\xb3\xe6\x15\x96\x49\x99\x17\xb4\xa1\xfd\x8a\xd7\xdc\x6e\x6e\xd7\xf7\x0a\xab\xf8\x62\xaf\xde\xdc\xde\x7c\x58\xc8\x15\xd3\x66\xb1\x59\xdf\x2f\xe4\xf1" +
+	"\x69\xa3\xd6\x6c\x49\x37\x85\x95\x62\xce\x64\x36\xea\xbb\xfb\x3b\xb5\x66\xad\x50\x70\x46\x44\x2d\xef\x17\x2e\x60\x08\x1b\x5e\x7d\xaf\x59\x59\x2f\xbc\x86\x5a\x7c" +
+	"\xdb\xf4\xb6\xef\xde\xa5\x7e\x5f\x27\xc3\xb2\xb2\x41\x33\xf5\x2c\xa8\x51\xb8\xb5\xb6\x89\xe7\xd1\xf4\x6f\x33\x80\x7e\x5a\x25\x53\x7c\x05\x6d\x58\x08\x88\xb0\x40" +
+	"\xaa\xaa\x68\x01\x34\xa8\xa6\x57\xdf\xd9\xa1\xb6\x13\x6b\xff\x25\x41\x98\xe1\x9f\x84\x28\x5e\x34\xab\x61\x53\xcd\xad\xed\xbd\xbb\xd4\x1a\xcd\xc6\x02\x0f\xf6\xa9" +
+	"\x31\xa7\xbf\x2a\xd6\x2b\xe1\x42\x36\x2b\xdb\x3b\xb4\x3e\x0e\xa4\xb9\xbd\x8b\x45\x72\x71\x88\xa8\xb4\x52\x44\x50\x0b\xf1\x6a\x4a\xab\x94\x8b\xb7\x5d\xdd\xc1\x82" +
+	"\x39\x83\xaa\x7a\x95\xed\xbd\x5a\x95\x96\xcd\xf9\x98\x81\x18\x6a\x16\xb4\x0a\x9b\xd4\x75\x7c\xd5\x5c\x9b\x9f\x3b\x8f\x93\x1a\x5a\x26\x67\xf7\x7a\x4c\xb5\x7c\x5d" +
+	"\xa5\x45\xbd\x61\xae\xce\xd4\x07\x95\xf9\xb8\xca\x4a\x43\x2a\x57\xd6\xf6\x1d\x0f\xa1\xc2\xce\x78\x21\xe0\x9c\xd6\x86\x57\x23\x0e\x20\xea\x46\xa1\x5b\x95\xbd\xbb" +
+	"\x35\xa2\x71\x04\x5a\xad\x31\xe7\x24\xd6\x7e\x57\xaf\x97\xf0\x29\x4b\x30\x32\xd6\xbb\x75\xaf\x46\x5c\xc4\xcb\xc4\x45\x26\x07\x35\x61\xab\x75\x8d\x88\x27\xb8\xa8" +
+	"\x74\xe1\x25\x62\xc0\xc1\x9e\x7c\x91\x04\xa1\x19\x02\xda\xb4\xea\x5e\x95\x58\x64\x29\x68\x86\x17\x23\x15\x34\xb3\x79\xd0\x84\xfc\x5c\x58\xbb\x6f\x4c\xf8\x82\x2a" +
+	"\x16\x60\xbf\xbe\xb3\xbd\xf1\x30\xca\x3f\x0a\xab\x54\xab\x34\xb0\x0b\x26\xaf\xe5\xdd\x7a\x15\x92\x93\x70\x40\x3a\xd7\xc5\xb5\x7f\xb2\x60\x1b\x66\xce\xa4\x7e\x83" +
+	"\x86\xf7\x40\xb7\xb0\xa7\x8d\x9d\x03\x16\xd1\x05\x07\x56\xd9\xd8\xa8\x1f\xec\x35\x65\xde\x0a\x3b\x68\x10\xd2\x22\x64\xc1\x22\x35\x1a\xf5\x8d\xed\x0a\x4b\x72\xd2" +
+	"\x19\xe6\xd7\xf5\x06\x4d\x3c\xc4\xdb\xa8\x13\x31\xb6\xf7\x2a\xcd\xba\x27\x0c\xaa\xf0\x07\x1b\xf7\x6a\x0f\x0b\xe9\xb5\x6d\xd2\x14\xc1\x33\xa2\x81\xde\x70\x06\x2a" +
+	"\xe5\xfa\x7e\xcd\xe3\x36\xf0\xc2\xfe\x45\x81\x59\x0d\x23\x15\x89\xb5\xff\xb3\x64\x96\x44\xbb\x53\x33\x3b\xdb\xa4\x02\x6d\x33\xd0\x89\x5b\x15\x5a\x3d\x9d\xa7\xb7" +
+	"\x5d\xf7\xb6\x9b\x0f\x5b\xf7\x2b\x3b\xa4\xf7\x12\xd0\x31\x77\xbd\x7d\xc8\x7b\x83\x26\x49\x4b\x69\x4b\xa0\x85\x77\x50\x93\x19\x02\xa8\xaa\x75\xc9\x7e\xf2\xa0\xb2" +
+	"\xb3\x43\xf3\xd2\x52\x13\x5d\xa4\xb1\x22\xb6\xd4\xa2\x21\x36\x48\xe4\x2e\x9b\x0b\x01\xc8\x3b\xd8\x13\x70\x16\xdf\xed\x56\x7e\x2e\x1d\x1b\x74\x6c\x4b\xb6\xe3\x65" +
+	"\x74\x0c\xa0\x76\x9c\xb3\x9f\x70\xc7\x79\xf0\x3a\x4a\xdc\xee\xbe\xaa\xac\x15\xf4\x16\x81\xb2\x6a\x5b\x25\x1f\xee\x72\x00\xc6\x00\x82\x2f\x0a\x91\x2f\x82\xf1\x5d" +
+	"\xc0\x3a\x82\xd2\x20\x58\xab\xb9\x45\x95\x6c\x42\x8a\x16\x9d\x47\x8a\x46\x98\x3d\xee\x90\x77\x7e\x29\x02\xb6\x9c\xf4\x03\xb2\x7b\xa5\x99\xa9\x85\xdf\xfd\x90\xcc" +
+	"\xe6\x8d\xb8\x5a\xfb\xf9\x27\x58\xf3\x90\x08\xe1\x97\x3f\xa2\x30\xf1\xca\x4c\x85\xfd\xe8\xc7\x73\x54\xe0\x4f\x7e\x62\x07\x19\x80\xed\x07\x7f\x06\xea\x6c\x8e\x08" +
+	"\xe1\x97\x3f\x25\x37\xe4\xd5\xf8\x7a\xdb\xc4\xa7\xbc\x1e\x44\xb0\xc8\x7a\x7c\x26\xcc\x53\xd9\xa8\x89\x3e\xff\x19\xa6\xb3\xef\xd5\x6a\xbb\xfb\xcd\x56\xed\xe7\xfc" +
+	"\x1f\x57\x7c\x0e\xf9\x38\x68\x54\xee\x42\x8d\x6c\x80\xa9\xbf\x00\x4f\x08\x24\x24\xff\x97\x40\x13\xfe\x56\xb4\xca\xda\xa7\x64\xe9\xf9\xd5\x20\x36\x79\x5b\xf5\x6d" +
+	"\xea\xac\x5a\xdb\xac\x1c\xec\x34\x45\x8b\x28\xec\x21\xcb\x00\xcc\xb8\x94\xf7\xea\x24\x38\x9e\xc9\x06\x6f\xec\x05\xb2\x52\x15\xf1\xab\xfd\x1c\x2a\x62\xfb\xbe\xba" +
+	"\x00\x0b\x51\x18\x13\x86\x55\x50\x08\xdb\xdd\x20\x21\x5a\xfb\xd2\x2c\xf1\xfb\x31\xe0\xd7\xfd\xd0\xba\x6a\xa9\x59\x69\xdc\xa3\xb6\xa0\x36\xa8\x44\x9a\xe4\x5e\x0d" +
+	"\xfa\x86\x8c\xb9\x25\xda\xe2\xda\xdf\x59\x30\x2b\xd1\x17\x5f\x40\x8c\x6a\x0d\xee\x46\x6d\x2f\x54\x66\x59\xb3\x54\xd9\x14\x1d\x46\xad\xf3\xcf\x56\xfd\x9e\x58\x56" +
+	"\x29\x91\x3a\x05\x64\x11\xf3\x16\x48\x65\xef\xa1\xc8\xb4\x14\x37\xea\x9e\xaa\xeb\x06\xa9\x5d\x52\xa2\xa4\xd4\x52\x60\x7e\xa9\x5e\x3f\xf0\x1a\x4d\xfa\x77\x73\x93" +
+	"\x7a\x49\xaf\xfd\xd8\x64\xec\x45\x0f\xf4\x88\xd6\xb7\x6a\x3b\xa0\x17\x35\x80\x5f\x42\x16\x9e\x1e\x17\x59\x51\x11\x9d\xff\x67\xca\x24\xf9\x80\x48\xca\x24\x68\x3c" +
+	"\x8c\xbf\x5b\xd9\xd9\xac\x7b\x30\x7a\xf8\xab\x38\x17\xb6\xf7\x48\x27\x6d\x57\x1d\x37\x29\x81\x59\x5b\xb0\x65\xb4\x45\xa8\x66\x0b\x84\xca\x4d\xba\x58\x9b\x64\x1e" +
+	"\x61\x60\x96\x60\x63\xd9\xe2\x88\x87\x40\xe6\xaa\x72\x9f\xec\x53\x65\x9d\xcd\x11\xcd\xcf\x7e\x01\xf6\x6b\x31\x4b\x89\xfa\x6a\xd6\xeb\xad\x5d\x22\x52\x6b\x63\xff" +
+	"\x00\xea\x8b\x98\x42\xf4\x36\xe9\x2c\x22\xab\xfd\xec\x2e\xf4\x9d\x61\xa7\x4c\xfc\x4f\x5e\xba\x65\xb4\x40\x23\xad\x35\x1a\xc4\x83\x7b\xdb\xec\x0a\x60\x31\x76\xc8" +
+	"\x6e\x57\xc9\x4c\x61\xdd\xf2\x40\x0a\xa6\xe5\x79\x95\x87\xa4\xb7\x9c\x11\x85\xeb\x4c\x8a\xcb\xe9\x92\xf9\xa8\xc0\x5a\x3c\xb4\xf1\xb0\xd2\x17\xa2\x76\x5f\xfa\x27" +
+	"\x44\x36\xcc\xcd\x96\x3a\xb9\x3c\xf5\x8b\x58\xb6\xed\x3d\x5a\xda\xbd\xca\x4e\xe1\x12\x1a\xb3\xcd\xef\xd6\x76\xeb\xde\xc3\xc2\x65\xac\x1d\x7f\x40\xc6\x9a\x14\xed" +
+	"\x15\x99\x63\xe3\x60\x7f\xbf\xee\x35\x69\x42\x57\xdd\x8f\xd4\xff\x2a\x01\xc9\xab\x53\x67\x3a\xeb\x6b\xee\x84\x74\x1d\xb0\x7a\xd7\xdd\xc5\x22\xaa\xd6\xf6\xc8\x15" +
+	"\xbf\x01\xad\x60\x81\x44\xd7\x9a\x77\x5f\xac\xeb\x4d\xb0\xc9\x7a\xa5\x4a\x1e\x2f\xbc\x9e\x57\x41\x0d\x0f\x1e\x30\xaf\x17\x75\xf3\x9a\x63\xbb\xbd\xda\x26\x31\x5f" +
+	"\x95\x5c\x5f\x1a\x8b\xea\xd3\x26\x49\x65\xe1\x96\x4b\x6f\x31\xbe\x6f\xcc\x0d\x4f\x7a\x28\x47\x29\x49\xea\x8c\x9a\x2c\xbc\x19\x85\xd6\x7e\x4e\x96\xb7\x51\x78\x0b" +
+	"\x4c\x0b\xfa\x3e\x20\xd5\x54\x23\x39\x68\x32\x0b\xbc\x8d\xa6\x45\x30\x18\xd0\x22\x27\x1c\x2e\xd1\x3b\xac\xe1\x94\x57\xd8\x83\xdf\xc4\x40\xe1\xc1\xb7\x34\x52\xf9" +
+	"\x2c\x04\x88\x43\xf7\x33\x8c\x9c\x01\xd5\xed\x06\xd6\xaf\x4a\x8a\x92\x7a\xad\x1e\xec\xd3\x94\x41\x08\xeb\xef\x7f\x21\x7e\x5c\x50\xfe\x72\xed\x0f\x78\xa7\x5f\x2f" +
+	"\x6b\xa2\xef\x06\x05\x19\x4e\xb0\x84\x80\x01\x10\xed\x7b\x01\x0b\xc3\x00\x47\x20\x12\x20\x2f\x03\x99\x46\x3b\xf5\x46\x53\x3c\x40\x86\xa9\x1e\x17\x27\x9d\x21\x61" +
+	"\x38\x45\xe3\x66\x48\x95\x26\xbf\x43\xbe\x37\xc9\x9c\x05\x05\x21\x4d\x7a\xed\x5f\x2d\x98\x8c\xbd\x24\x29\x1a\x70\xaf\x2a\xce\x1f\x62\xb3\x83\x3d\x76\xcf\x59\x67" +
+	"\x6b\xac\x45\x04\x48\x48\x24\x26\x6d\x54\x45\xb3\xc9\x1c\x40\x9e\x24\xe4\x55\x9d\xf4\x25\xb4\x82\xd9\xd4\x0f\x9a\xd4\xbf\xf5\x48\x39\xd4\xe0\x78\x4e\x27\xc0\x81" +
+	"\x01\x18\x0d\xfc\xcb\xb5\xec\x9d\x04\x43\x37\x18\x3a\xb5\xd1\xaa\x6f\x5a\x21\x59\x5e\xfb\xbf\x4b\x14\xf3\x49\x36\x95\xc2\x4b\xd5\xc7\x50\xf1\xea\x60\x89\x0e\x74" +
+	"\x44\x99\xc7\x4d\xcc\x5d\x3f\xf0\x48\x3c\x69\xdc\x64\x8c\x43\x9e\x12\xfa\x32\xd1\x93\xd1\x1a\x67\x39\x96\xe0\xc6\x44\x65\x9f\x48\x5e\x69\x58\x95\xed\x32\xae\xf2" +
+	"\x7e\x1a\x2b\x08\x2e\x74\xb4\x71\x06\xf3\x09\x60\xac\xb0\xb3\x18\xec\x7a\xed\xee\xb6\xf4\x47\x53\xa6\xa9\xa8\x78\x36\x48\xab\x11\x6f\xb0\xd7\x2b\x0c\xbd\x2d\xee" +
+	"\x18\x44\xde\x11\x56\xd6\x61\xc4\x01\x32\x17\x48\x00\x6b\x5c\xd2\x61\x24\x3d\x41\x48\x61\x07\x7c\x05\x6d\x42\xb4\x49\x83\xc0\x8f\x25\x9d\xd4\x10\xd5\xd2\x78\x48" +
+	"\xd2\xb1\xcb\x0b\x01\x4d\x5e\x42\xb3\xdc\x6d\xe5\x60\x6f\x63\x2b\x80\x5f\x13\x39\xdb\x6b\xfd\xa2\xe6\xd5\x21\x93\x08\x9c\x49\x41\x5e\xc7\xec\xa8\x3d\x52\x05\xad" +
+	"\xc6\xf6\x5d\xa8\xb9\x1b\x1c\x8b\x86\x74\xbc\x09\xdf\x69\xc6\xae\xd8\x71\xbd\xe6\x6a\x06\x32\x2f\x16\xfe\x3a\x47\xe3\x24\xcb\xcc\x93\x6f\xc0\x61\x72\xed\x71\xed" +
+	"\x3e\x8c\x39\x11\xa2\xb1\x09\xf5\xf7\x0e\xd6\x10\x83\x66\xf5\xce\x36\x5f\xfb\xfe\x4c\x2c\xb9\xb0\x96\x6d\xfc\x67\x33\xe1\x9c\x28\xd5\xcf\xd1\x48\x84\xef\x2c\xfe" +
+	"\x17\xb6\x79\x38\x45\x2d\x38\x66\x56\xf2\xbe\x14\xb9\x26\x23\xd8\x10\x71\xad\x80\x1c\xf4\x35\xbb\x64\x32\x84\x75\x8e\x23\x74\xda\xbc\x4e\x3b\x3b\xf5\x07\x34\xea" +
+	"\x0d\x8c\x0d\x73\x76\x81\x55\x28\x1c\xf4\xa5\x5d\x54\xc5\xe2\xd7\xd6\xfe\x98\x84\xd7\x1e\xc7\x84\xd4\x61\x09\xd8\x75\xa2\x0e\x9d\xb5\x62\xf3\x4e\xf4\xaf\xd7\x77" +
+	"\x5b\xf7\xb6\x59\x48\x13\xa1\x17\xb7\x4f\x6c\xc5\x52\xcc\xda\x81\x87\x4d\xb6\xa6\x56\x43\x64\x45\x20\x0d\x3d\x21\x99\x56\xa0\xa1\x43\xf6\xa9\xc0\x91\x07\x5c\xd1" +
+	"\xfb\xf5\xed\xaa\x98\x6e\xc6\x7e\x50\xd1\x99\x67\x82\xd0\xf6\x80\xc8\xd9\x24\x1e\x17\x4a\x80\x8e\xda\xad\xc1\x24\xd2\xba\x3d\xcb\x11\x9a\xb7\x7d\x5f\x72\x3e\x2c" +
+	"\xcf\x0e\x84\xe3\x14\x09\x42\x03\x9c\x2a\xc9\x46\x82\x05\x4f\x41\xc1\x12\x36\x64\x46\x16\xce\x6e\x2c\xcd\x48\x02\x30\x06\x11\xc3\x80\xe3\x39\x9d\x61\x61\xba\x26" +
+	"\x0d\x51\x96\xe1\xc7\x48\xde\xa4\x59\x2b\x28\xc8\x11\x3b\x72\x51\xd6\x06\xd4\x6c\x24\xd5\xcc\x03\x0f\xd8\xe9\x00\x61\x7e\x44\xa7\x54\xc5\x06\xc1\xe2\xb1\xde\x77" +
+	"\x6a\x38\xa6\x4f\x20\x68\x99\xd7\x26\xfa\xc9\xe2\xfa\xe5\x5f\x5c\xe4\x44\xb7\xfe\xa5\xf7\x4f\xe5\xbf\xc3\x14\xff\xc5\xf7\x1f\xfc\x3f\xe9\xd9\x6e\x5e\x08\x7e\x00" +
+	"\x00")
 
-const file_events_events_proto_rawDesc = "" +
-	"\n" +
-	"\x13events/events.proto\x12\fstint.events\"=\n" +
-	"\vIntentBatch\x12.\n" +
-	"\aintents\x18\x01 \x03(\v2\x14.stint.events.IntentR\aintents\"\x9a\x01\n" +
-	"\x06Intent\x12&\n" +
-	"\x04verb\x18\x01 \x01(\x0e2\x12.stint.events.VerbR\x04verb\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12,\n" +
-	"\x06author\x18\x03 \x01(\v2\x14.stint.events.AuthorR\x06author\x12\x10\n" +
-	"\x03ids\x18\x04 \x01(\rR\x03ids\x12\x12\n" +
-	"\x04body\x18\x05 \x01(\fR\x04body\"\xa3\x01\n" +
-	"\x06Author\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
-	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x12\n" +
-	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
-	"\x05group\x18\x04 \x01(\tR\x05group\x12\x16\n" +
-	"\x06groups\x18\x05 \x03(\rR\x06groups\x12\x1f\n" +
-	"\vgroup_names\x18\x06 \x03(\tR\n" +
-	"groupNames\x12\x12\n" +
-	"\x04host\x18\a \x01(\tR\x04host\"k\n" +
-	"\aBlobRef\x12\x18\n" +
-	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
-	"\x06length\x18\x03 \x01(\x04R\x06length\x12\x16\n" +
-	"\x06sha256\x18\x04 \x01(\fR\x06sha256\"?\n" +
-	"\x06Submit\x125\n" +
-	"\n" +
-	"components\x18\x01 \x03(\v2\x15.stint.events.JobSpecR\n" +
-	"components\"\xbf\x01\n" +
-	"\x06Target\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12\x12\n" +
-	"\x04step\x18\x04 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\x05 \x01(\bR\ahasStep\x12\x1c\n" +
-	"\tcomponent\x18\x06 \x01(\rR\tcomponent\x12#\n" +
-	"\rhas_component\x18\a \x01(\bR\fhasComponent\"\x80\x02\n" +
-	"\x06Filter\x12\x14\n" +
-	"\x05users\x18\x01 \x03(\tR\x05users\x12\x1a\n" +
-	"\baccounts\x18\x02 \x03(\tR\baccounts\x12\x1e\n" +
-	"\n" +
-	"partitions\x18\x03 \x03(\tR\n" +
-	"partitions\x12\x14\n" +
-	"\x05names\x18\x04 \x03(\tR\x05names\x12\x10\n" +
-	"\x03qos\x18\x05 \x03(\tR\x03qos\x12.\n" +
-	"\x06states\x18\x06 \x03(\x0e2\x16.stint.events.JobStateR\x06states\x12\x14\n" +
-	"\x05nodes\x18\a \x01(\tR\x05nodes\x12 \n" +
-	"\vreservation\x18\b \x01(\tR\vreservation\x12\x14\n" +
-	"\x05wckey\x18\t \x01(\tR\x05wckey\"\xc5\x01\n" +
-	"\x06Cancel\x12.\n" +
-	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12,\n" +
-	"\x06filter\x18\x02 \x01(\v2\x14.stint.events.FilterR\x06filter\x12\x16\n" +
-	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x1d\n" +
-	"\n" +
-	"batch_only\x18\x04 \x01(\bR\tbatchOnly\x12\x12\n" +
-	"\x04full\x18\x05 \x01(\bR\x04full\x12\x12\n" +
-	"\x04cron\x18\x14 \x01(\bR\x04cron\"N\n" +
-	"\x06Select\x12.\n" +
-	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x14\n" +
-	"\x05admin\x18\x02 \x01(\bR\x05admin\"\x87\x01\n" +
-	"\aRequeue\x12.\n" +
-	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x12\n" +
-	"\x04hold\x18\x02 \x01(\bR\x04hold\x12\x1e\n" +
-	"\n" +
-	"incomplete\x18\x03 \x01(\bR\n" +
-	"incomplete\x12\x18\n" +
-	"\aspecial\x18\x04 \x01(\bR\aspecial\"L\n" +
-	"\x06Notify\x12.\n" +
-	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"Y\n" +
-	"\tSetConfig\x12\x14\n" +
-	"\x05debug\x18\x01 \x01(\tR\x05debug\x12\x19\n" +
-	"\bflags_on\x18\x02 \x03(\tR\aflagsOn\x12\x1b\n" +
-	"\tflags_off\x18\x03 \x03(\tR\bflagsOff\"Z\n" +
-	"\bComplete\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1b\n" +
-	"\texit_code\x18\x02 \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x03 \x01(\rR\n" +
-	"exitSignal\"\x87\x01\n" +
-	"\n" +
-	"UpdateStep\x12.\n" +
-	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12 \n" +
-	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
-	"timeLimitS\x12'\n" +
-	"\x10time_limit_add_s\x18\x03 \x01(\x05R\rtimeLimitAddS\"\x92\x01\n" +
-	"\aCrontab\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\x12/\n" +
-	"\aentries\x18\x02 \x03(\v2\x15.stint.events.JobSpecR\aentries\x12*\n" +
-	"\x05owner\x18\x03 \x01(\v2\x14.stint.events.AuthorR\x05owner\x12\x16\n" +
-	"\x06remove\x18\x04 \x01(\bR\x06remove\"\xea\x01\n" +
-	"\x04Cron\x12\x18\n" +
-	"\aminutes\x18\x01 \x01(\x04R\aminutes\x12\x14\n" +
-	"\x05hours\x18\x02 \x01(\rR\x05hours\x12\x12\n" +
-	"\x04days\x18\x03 \x01(\rR\x04days\x12\x16\n" +
-	"\x06months\x18\x04 \x01(\rR\x06months\x12\x1a\n" +
-	"\bweekdays\x18\x05 \x01(\rR\bweekdays\x12\x14\n" +
-	"\x05every\x18\x06 \x01(\rR\x05every\x12\x18\n" +
-	"\astarred\x18\a \x01(\rR\astarred\x12\x1d\n" +
-	"\n" +
-	"first_line\x18\b \x01(\rR\tfirstLine\x12\x1b\n" +
-	"\tlast_line\x18\t \x01(\rR\blastLine\"k\n" +
-	"\x04Zone\x12\x17\n" +
-	"\afrom_us\x18\x01 \x01(\x03R\x06fromUs\x12\x19\n" +
-	"\boffset_s\x18\x02 \x01(\x11R\aoffsetS\x12/\n" +
-	"\x06shifts\x18\x03 \x03(\v2\x17.stint.events.ZoneShiftR\x06shifts\";\n" +
-	"\tZoneShift\x12\x13\n" +
-	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x19\n" +
-	"\boffset_s\x18\x02 \x01(\x11R\aoffsetS\"\x99\x02\n" +
-	"\aTrigger\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
-	"\x05owner\x18\x02 \x01(\v2\x13.stint.events.OwnerR\x05owner\x12/\n" +
-	"\x05kinds\x18\x03 \x03(\x0e2\x19.stint.events.TriggerKindR\x05kinds\x12'\n" +
-	"\x02of\x18\x04 \x01(\x0e2\x17.stint.events.TriggerOfR\x02of\x12\x14\n" +
-	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x10\n" +
-	"\x03job\x18\x06 \x01(\rR\x03job\x12\x19\n" +
-	"\boffset_s\x18\a \x01(\x11R\aoffsetS\x12\x1c\n" +
-	"\tpermanent\x18\b \x01(\bR\tpermanent\x12\x18\n" +
-	"\aprogram\x18\t \x01(\tR\aprogram\"P\n" +
-	"\rClearTriggers\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\rR\x03job\x12\x15\n" +
-	"\x03uid\x18\x03 \x01(\rH\x00R\x03uid\x88\x01\x01B\x06\n" +
-	"\x04_uid\"\xcc\x14\n" +
-	"\tUpdateJob\x12.\n" +
-	"\atargets\x18\x01 \x03(\v2\x14.stint.events.TargetR\atargets\x12%\n" +
-	"\ftime_limit_s\x18\x02 \x01(\rH\x00R\n" +
-	"timeLimitS\x88\x01\x01\x12!\n" +
-	"\tpartition\x18\x03 \x01(\tH\x01R\tpartition\x88\x01\x01\x12\x17\n" +
-	"\x04name\x18\x04 \x01(\tH\x02R\x04name\x88\x01\x01\x12\x1f\n" +
-	"\bpriority\x18\x05 \x01(\rH\x03R\bpriority\x88\x01\x01\x12\x17\n" +
-	"\x04nice\x18\x06 \x01(\x05H\x04R\x04nice\x88\x01\x01\x12\x1d\n" +
-	"\acomment\x18\a \x01(\tH\x05R\acomment\x88\x01\x01\x12*\n" +
-	"\x0earray_throttle\x18\b \x01(\rH\x06R\rarrayThrottle\x88\x01\x01\x12\x1e\n" +
-	"\bbegin_us\x18\t \x01(\x03H\aR\abeginUs\x88\x01\x01\x12\x1d\n" +
-	"\arequeue\x18\n" +
-	" \x01(\bH\bR\arequeue\x88\x01\x01\x12,\n" +
-	"\x10time_limit_add_s\x18\v \x01(\x05H\tR\rtimeLimitAddS\x88\x01\x01\x12<\n" +
-	"\fdependencies\x18\f \x03(\v2\x18.stint.events.DependencyR\fdependencies\x12)\n" +
-	"\x10set_dependencies\x18\r \x01(\bR\x0fsetDependencies\x12%\n" +
-	"\x0edependency_any\x18\x0e \x01(\bR\rdependencyAny\x12\x1d\n" +
-	"\aaccount\x18\x0f \x01(\tH\n" +
-	"R\aaccount\x88\x01\x01\x12\x15\n" +
-	"\x03qos\x18\x10 \x01(\tH\vR\x03qos\x88\x01\x01\x12(\n" +
-	"\radmin_comment\x18\x11 \x01(\tH\fR\fadminComment\x88\x01\x01\x12\x1f\n" +
-	"\bfeatures\x18\x12 \x01(\tH\rR\bfeatures\x88\x01\x01\x12 \n" +
-	"\tnode_list\x18\x13 \x01(\tH\x0eR\bnodeList\x88\x01\x01\x12\x1d\n" +
-	"\aexclude\x18\x14 \x01(\tH\x0fR\aexclude\x88\x01\x01\x12 \n" +
-	"\tmin_nodes\x18\x15 \x01(\rH\x10R\bminNodes\x88\x01\x01\x12 \n" +
-	"\tmax_nodes\x18\x16 \x01(\rH\x11R\bmaxNodes\x88\x01\x01\x12\x19\n" +
-	"\x05tasks\x18\x17 \x01(\rH\x12R\x05tasks\x88\x01\x01\x12,\n" +
-	"\x10mem_per_node_mib\x18\x18 \x01(\x04H\x13R\rmemPerNodeMib\x88\x01\x01\x12*\n" +
-	"\x0fmem_per_cpu_mib\x18\x19 \x01(\x04H\x14R\fmemPerCpuMib\x88\x01\x01\x12\x19\n" +
-	"\x05wckey\x18\x1a \x01(\tH\x15R\x05wckey\x88\x01\x01\x12$\n" +
-	"\vdeadline_us\x18\x1b \x01(\x03H\x16R\n" +
-	"deadlineUs\x88\x01\x01\x12 \n" +
-	"\tmail_user\x18\x1c \x01(\tH\x17R\bmailUser\x88\x01\x01\x12\x1c\n" +
-	"\astd_out\x18\x1d \x01(\tH\x18R\x06stdOut\x88\x01\x01\x12\x1c\n" +
-	"\astd_err\x18\x1e \x01(\tH\x19R\x06stdErr\x88\x01\x01\x12\x1a\n" +
-	"\x06std_in\x18\x1f \x01(\tH\x1aR\x05stdIn\x88\x01\x01\x12&\n" +
-	"\x04gres\x18  \x03(\v2\x12.stint.events.GresR\x04gres\x12\x19\n" +
-	"\bset_gres\x18! \x01(\bR\asetGres\x12'\n" +
-	"\rcpus_per_task\x18\" \x01(\rH\x1bR\vcpusPerTask\x88\x01\x01\x12.\n" +
-	"\x11min_cpus_per_node\x18# \x01(\rH\x1cR\x0eminCpusPerNode\x88\x01\x01\x12%\n" +
-	"\ftmp_disk_mib\x18$ \x01(\x04H\x1dR\n" +
-	"tmpDiskMib\x88\x01\x01\x12\x17\n" +
-	"\x04cpus\x18% \x01(\rH\x1eR\x04cpus\x88\x01\x01\x12\x1f\n" +
-	"\blicenses\x18& \x01(\tH\x1fR\blicenses\x88\x01\x01\x12%\n" +
-	"\vreservation\x18' \x01(\tH R\vreservation\x88\x01\x01\x12#\n" +
-	"\n" +
-	"contiguous\x18( \x01(\bH!R\n" +
-	"contiguous\x88\x01\x01\x12:\n" +
-	"\texclusive\x18) \x01(\x0e2\x17.stint.events.ExclusiveH\"R\texclusive\x88\x01\x01\x12\"\n" +
-	"\n" +
-	"mail_types\x18* \x01(\rH#R\tmailTypes\x88\x01\x01\x12!\n" +
-	"\n" +
-	"time_min_s\x18+ \x01(\rH$R\btimeMinS\x88\x01\x01\x12\x1e\n" +
-	"\bwork_dir\x18, \x01(\tH%R\aworkDir\x88\x01\x01\x12)\n" +
-	"\x0etasks_per_node\x18- \x01(\rH&R\ftasksPerNode\x88\x01\x01\x12\x19\n" +
-	"\x05extra\x18. \x01(\tH'R\x05extra\x88\x01\x01\x12\x1f\n" +
-	"\bswitches\x18/ \x01(\tH(R\bswitches\x88\x01\x01\x12\x1a\n" +
-	"\x06end_us\x180 \x01(\x03H)R\x05endUs\x88\x01\x01\x12-\n" +
-	"\x10sockets_per_node\x181 \x01(\rH*R\x0esocketsPerNode\x88\x01\x01\x12-\n" +
-	"\x10cores_per_socket\x182 \x01(\rH+R\x0ecoresPerSocket\x88\x01\x01\x12-\n" +
-	"\x10threads_per_core\x183 \x01(\rH,R\x0ethreadsPerCore\x88\x01\x01\x12!\n" +
-	"\freset_accrue\x184 \x01(\bR\vresetAccrue\x12\x17\n" +
-	"\x04hold\x185 \x01(\bH-R\x04hold\x88\x01\x01\x12\x1b\n" +
-	"\x06prefer\x18< \x01(\tH.R\x06prefer\x88\x01\x01B\x0f\n" +
-	"\r_time_limit_sB\f\n" +
-	"\n" +
-	"_partitionB\a\n" +
-	"\x05_nameB\v\n" +
-	"\t_priorityB\a\n" +
-	"\x05_niceB\n" +
-	"\n" +
-	"\b_commentB\x11\n" +
-	"\x0f_array_throttleB\v\n" +
-	"\t_begin_usB\n" +
-	"\n" +
-	"\b_requeueB\x13\n" +
-	"\x11_time_limit_add_sB\n" +
-	"\n" +
-	"\b_accountB\x06\n" +
-	"\x04_qosB\x10\n" +
-	"\x0e_admin_commentB\v\n" +
-	"\t_featuresB\f\n" +
-	"\n" +
-	"_node_listB\n" +
-	"\n" +
-	"\b_excludeB\f\n" +
-	"\n" +
-	"_min_nodesB\f\n" +
-	"\n" +
-	"_max_nodesB\b\n" +
-	"\x06_tasksB\x13\n" +
-	"\x11_mem_per_node_mibB\x12\n" +
-	"\x10_mem_per_cpu_mibB\b\n" +
-	"\x06_wckeyB\x0e\n" +
-	"\f_deadline_usB\f\n" +
-	"\n" +
-	"_mail_userB\n" +
-	"\n" +
-	"\b_std_outB\n" +
-	"\n" +
-	"\b_std_errB\t\n" +
-	"\a_std_inB\x10\n" +
-	"\x0e_cpus_per_taskB\x14\n" +
-	"\x12_min_cpus_per_nodeB\x0f\n" +
-	"\r_tmp_disk_mibB\a\n" +
-	"\x05_cpusB\v\n" +
-	"\t_licensesB\x0e\n" +
-	"\f_reservationB\r\n" +
-	"\v_contiguousB\f\n" +
-	"\n" +
-	"_exclusiveB\r\n" +
-	"\v_mail_typesB\r\n" +
-	"\v_time_min_sB\v\n" +
-	"\t_work_dirB\x11\n" +
-	"\x0f_tasks_per_nodeB\b\n" +
-	"\x06_extraB\v\n" +
-	"\t_switchesB\t\n" +
-	"\a_end_usB\x13\n" +
-	"\x11_sockets_per_nodeB\x13\n" +
-	"\x11_cores_per_socketB\x13\n" +
-	"\x11_threads_per_coreB\a\n" +
-	"\x05_holdB\t\n" +
-	"\a_prefer\"\xf4\x04\n" +
-	"\n" +
-	"UpdateNode\x12\x14\n" +
-	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12-\n" +
-	"\x05order\x18\x02 \x01(\x0e2\x17.stint.events.NodeOrderR\x05order\x12\x1b\n" +
-	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n" +
-	"\bfeatures\x18\x04 \x01(\tH\x01R\bfeatures\x88\x01\x01\x12\x1d\n" +
-	"\acomment\x18\x05 \x01(\tH\x02R\acomment\x88\x01\x01\x12\x1b\n" +
-	"\x06weight\x18\x06 \x01(\rH\x03R\x06weight\x88\x01\x01\x12\x19\n" +
-	"\x05extra\x18\a \x01(\tH\x04R\x05extra\x88\x01\x01\x12,\n" +
-	"\x0factive_features\x18\b \x01(\tH\x05R\x0eactiveFeatures\x88\x01\x01\x12\x1d\n" +
-	"\aaddress\x18\t \x01(\tH\x06R\aaddress\x88\x01\x01\x12 \n" +
-	"\thost_name\x18\n" +
-	" \x01(\tH\aR\bhostName\x88\x01\x01\x12$\n" +
-	"\vinstance_id\x18\v \x01(\tH\bR\n" +
-	"instanceId\x88\x01\x01\x12(\n" +
-	"\rinstance_type\x18\f \x01(\tH\tR\finstanceType\x88\x01\x01\x12)\n" +
-	"\x04gres\x18\r \x03(\v2\x15.stint.events.GresDefR\x04gres\x12\x19\n" +
-	"\bset_gres\x18\x0e \x01(\bR\asetGresB\t\n" +
-	"\a_reasonB\v\n" +
-	"\t_featuresB\n" +
-	"\n" +
-	"\b_commentB\t\n" +
-	"\a_weightB\b\n" +
-	"\x06_extraB\x12\n" +
-	"\x10_active_featuresB\n" +
-	"\n" +
-	"\b_addressB\f\n" +
-	"\n" +
-	"_host_nameB\x0e\n" +
-	"\f_instance_idB\x10\n" +
-	"\x0e_instance_type\"\xdf\x01\n" +
-	"\x0fUpdatePartition\x12,\n" +
-	"\x03act\x18\x01 \x01(\x0e2\x1a.stint.events.PartitionActR\x03act\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x122\n" +
-	"\x06values\x18\x03 \x01(\v2\x1a.stint.events.PartitionDefR\x06values\x12\x16\n" +
-	"\x06fields\x18\x04 \x03(\rR\x06fields\x12\x1b\n" +
-	"\tadd_nodes\x18\x05 \x01(\tR\baddNodes\x12!\n" +
-	"\fremove_nodes\x18\x06 \x01(\tR\vremoveNodes\"5\n" +
-	"\x06Policy\x12+\n" +
-	"\x04acts\x18\x01 \x03(\v2\x17.stint.events.PolicyActR\x04acts\"\xc1\x02\n" +
-	"\tPolicyAct\x12,\n" +
-	"\x04deed\x18\x01 \x01(\x0e2\x18.stint.events.PolicyDeedR\x04deed\x12,\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\x18.stint.events.PolicyKindR\x04kind\x12\x14\n" +
-	"\x05names\x18\x03 \x03(\tR\x05names\x12\x1a\n" +
-	"\baccounts\x18\x04 \x03(\tR\baccounts\x12\x1e\n" +
-	"\n" +
-	"partitions\x18\x05 \x03(\tR\n" +
-	"partitions\x12\x1a\n" +
-	"\bclusters\x18\x06 \x03(\tR\bclusters\x12\"\n" +
-	"\fassociations\x18\a \x03(\rR\fassociations\x12.\n" +
-	"\x03set\x18\b \x01(\v2\x1c.stint.events.PolicySettingsR\x03set\x12\x16\n" +
-	"\x06wckeys\x18\t \x03(\tR\x06wckeys\"\x81\x06\n" +
-	"\x0ePolicySettings\x121\n" +
-	"\x06limits\x18\x01 \x03(\v2\x19.stint.events.LimitChangeR\x06limits\x12%\n" +
-	"\vdescription\x18\x02 \x01(\tH\x00R\vdescription\x88\x01\x01\x12'\n" +
-	"\forganization\x18\x03 \x01(\tH\x01R\forganization\x88\x01\x01\x12\x1b\n" +
-	"\x06parent\x18\x04 \x01(\tH\x02R\x06parent\x88\x01\x01\x12>\n" +
-	"\vadmin_level\x18\x05 \x01(\x0e2\x18.stint.events.AdminLevelH\x03R\n" +
-	"adminLevel\x88\x01\x01\x12,\n" +
-	"\x0fdefault_account\x18\x06 \x01(\tH\x04R\x0edefaultAccount\x88\x01\x01\x12(\n" +
-	"\rdefault_wckey\x18\a \x01(\tH\x05R\fdefaultWckey\x88\x01\x01\x12$\n" +
-	"\vdefault_qos\x18\b \x01(\tH\x06R\n" +
-	"defaultQos\x88\x01\x01\x12*\n" +
-	"\x03qos\x18\t \x01(\v2\x18.stint.events.ListChangeR\x03qos\x122\n" +
-	"\apreempt\x18\n" +
-	" \x01(\v2\x18.stint.events.ListChangeR\apreempt\x12.\n" +
-	"\x05flags\x18\v \x01(\v2\x18.stint.events.ListChangeR\x05flags\x12&\n" +
-	"\fpreempt_mode\x18\f \x01(\tH\aR\vpreemptMode\x88\x01\x01\x12\x1e\n" +
-	"\bnew_name\x18\r \x01(\tH\bR\anewName\x88\x01\x01\x12\x1d\n" +
-	"\acomment\x18\x0e \x01(\tH\tR\acomment\x88\x01\x01B\x0e\n" +
-	"\f_descriptionB\x0f\n" +
-	"\r_organizationB\t\n" +
-	"\a_parentB\x0e\n" +
-	"\f_admin_levelB\x12\n" +
-	"\x10_default_accountB\x10\n" +
-	"\x0e_default_wckeyB\x0e\n" +
-	"\f_default_qosB\x0f\n" +
-	"\r_preempt_modeB\v\n" +
-	"\t_new_nameB\n" +
-	"\n" +
-	"\b_comment\"f\n" +
-	"\n" +
-	"ListChange\x12\x18\n" +
-	"\areplace\x18\x01 \x01(\bR\areplace\x12\x14\n" +
-	"\x05names\x18\x02 \x03(\tR\x05names\x12\x10\n" +
-	"\x03add\x18\x03 \x03(\tR\x03add\x12\x16\n" +
-	"\x06remove\x18\x04 \x03(\tR\x06remove\"\x91\x01\n" +
-	"\vLimitChange\x12)\n" +
-	"\x05limit\x18\x01 \x01(\x0e2\x13.stint.events.LimitR\x05limit\x12\x14\n" +
-	"\x05clear\x18\x02 \x01(\bR\x05clear\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\x04R\x05value\x12+\n" +
-	"\x04tres\x18\x04 \x03(\v2\x17.stint.events.TresCountR\x04tres\"z\n" +
-	"\n" +
-	"LimitValue\x12)\n" +
-	"\x05limit\x18\x01 \x01(\x0e2\x13.stint.events.LimitR\x05limit\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value\x12+\n" +
-	"\x04tres\x18\x03 \x03(\v2\x17.stint.events.TresCountR\x04tres\"K\n" +
-	"\tTresCount\x12\x12\n" +
-	"\x04tres\x18\x01 \x01(\tR\x04tres\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05clear\x18\x03 \x01(\bR\x05clear\"\x94\x1b\n" +
-	"\aJobSpec\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x1c\n" +
-	"\tpartition\x18\x03 \x01(\tR\tpartition\x12\x10\n" +
-	"\x03qos\x18\x04 \x01(\tR\x03qos\x12\x19\n" +
-	"\bwork_dir\x18\x05 \x01(\tR\aworkDir\x12\x15\n" +
-	"\x06std_in\x18\x06 \x01(\tR\x05stdIn\x12\x17\n" +
-	"\astd_out\x18\a \x01(\tR\x06stdOut\x12\x17\n" +
-	"\astd_err\x18\b \x01(\tR\x06stdErr\x12\x16\n" +
-	"\x06append\x18\t \x01(\bR\x06append\x12\x1a\n" +
-	"\btruncate\x18\n" +
-	" \x01(\bR\btruncate\x12-\n" +
-	"\x06script\x18\v \x01(\v2\x15.stint.events.BlobRefR\x06script\x127\n" +
-	"\venvironment\x18\f \x01(\v2\x15.stint.events.BlobRefR\venvironment\x12\x12\n" +
-	"\x04args\x18\r \x03(\fR\x04args\x12\x18\n" +
-	"\acommand\x18\x0e \x01(\tR\acommand\x12\x1f\n" +
-	"\vsubmit_line\x18\x0f \x01(\tR\n" +
-	"submitLine\x12\x1f\n" +
-	"\vsubmit_host\x18\x10 \x01(\tR\n" +
-	"submitHost\x12\x1d\n" +
-	"\n" +
-	"submit_sid\x18\x11 \x01(\rR\tsubmitSid\x12\x1b\n" +
-	"\tmin_nodes\x18\x14 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\x15 \x01(\rR\bmaxNodes\x12\x14\n" +
-	"\x05tasks\x18\x16 \x01(\rR\x05tasks\x12\"\n" +
-	"\rcpus_per_task\x18\x17 \x01(\rR\vcpusPerTask\x12$\n" +
-	"\x0etasks_per_node\x18\x18 \x01(\rR\ftasksPerNode\x12(\n" +
-	"\x10tasks_per_socket\x18\x19 \x01(\rR\x0etasksPerSocket\x12$\n" +
-	"\x0etasks_per_core\x18\x1a \x01(\rR\ftasksPerCore\x12)\n" +
-	"\x11min_cpus_per_node\x18\x1b \x01(\rR\x0eminCpusPerNode\x12'\n" +
-	"\x10mem_per_node_mib\x18\x1c \x01(\x04R\rmemPerNodeMib\x12%\n" +
-	"\x0fmem_per_cpu_mib\x18\x1d \x01(\x04R\fmemPerCpuMib\x12\x17\n" +
-	"\amem_all\x18\x1e \x01(\bR\x06memAll\x12%\n" +
-	"\x0fmem_per_gpu_mib\x18\x1f \x01(\x04R\fmemPerGpuMib\x12 \n" +
-	"\ftmp_disk_mib\x18  \x01(\x04R\n" +
-	"tmpDiskMib\x12&\n" +
-	"\x04gres\x18! \x03(\v2\x12.stint.events.GresR\x04gres\x12 \n" +
-	"\fcpus_per_gpu\x18\" \x01(\rR\n" +
-	"cpusPerGpu\x12\x1e\n" +
-	"\n" +
-	"constraint\x18# \x01(\tR\n" +
-	"constraint\x12\x1b\n" +
-	"\tnode_list\x18$ \x01(\tR\bnodeList\x12\x18\n" +
-	"\aexclude\x18% \x01(\tR\aexclude\x125\n" +
-	"\texclusive\x18& \x01(\x0e2\x17.stint.events.ExclusiveR\texclusive\x12\x1e\n" +
-	"\n" +
-	"overcommit\x18' \x01(\bR\n" +
-	"overcommit\x12\x1e\n" +
-	"\n" +
-	"contiguous\x18( \x01(\bR\n" +
-	"contiguous\x12\x1a\n" +
-	"\blicenses\x18) \x01(\tR\blicenses\x12 \n" +
-	"\vreservation\x18* \x01(\tR\vreservation\x12(\n" +
-	"\x10sockets_per_node\x18+ \x01(\rR\x0esocketsPerNode\x12(\n" +
-	"\x10cores_per_socket\x18, \x01(\rR\x0ecoresPerSocket\x12(\n" +
-	"\x10threads_per_core\x18- \x01(\rR\x0ethreadsPerCore\x12$\n" +
-	"\roversubscribe\x18. \x01(\bR\roversubscribe\x12\"\n" +
-	"\fdistribution\x18/ \x01(\tR\fdistribution\x12\"\n" +
-	"\rtasks_per_gpu\x180 \x01(\rR\vtasksPerGpu\x12$\n" +
-	"\rnomultithread\x181 \x01(\bR\rnomultithread\x12 \n" +
-	"\ftime_limit_s\x18< \x01(\rR\n" +
-	"timeLimitS\x12\x1c\n" +
-	"\n" +
-	"time_min_s\x18= \x01(\rR\btimeMinS\x12\x19\n" +
-	"\bbegin_us\x18> \x01(\x03R\abeginUs\x12\x1f\n" +
-	"\vdeadline_us\x18? \x01(\x03R\n" +
-	"deadlineUs\x12-\n" +
-	"\x05array\x18@ \x01(\v2\x17.stint.events.ArraySpecR\x05array\x12<\n" +
-	"\fdependencies\x18A \x03(\v2\x18.stint.events.DependencyR\fdependencies\x12%\n" +
-	"\x0edependency_any\x18B \x01(\bR\rdependencyAny\x12;\n" +
-	"\x1akill_on_invalid_dependency\x18C \x01(\bR\x17killOnInvalidDependency\x12;\n" +
-	"\x1akeep_on_invalid_dependency\x18D \x01(\bR\x17keepOnInvalidDependency\x12\x12\n" +
-	"\x04nice\x18E \x01(\x05R\x04nice\x12\x1a\n" +
-	"\bpriority\x18F \x01(\rR\bpriority\x12!\n" +
-	"\fhas_priority\x18G \x01(\bR\vhasPriority\x12\x12\n" +
-	"\x04hold\x18H \x01(\bR\x04hold\x12.\n" +
-	"\arequeue\x18I \x01(\x0e2\x14.stint.events.ChoiceR\arequeue\x12,\n" +
-	"\x04warn\x18J \x01(\v2\x18.stint.events.WarnSignalR\x04warn\x12\x18\n" +
-	"\acomment\x18K \x01(\tR\acomment\x12\x14\n" +
-	"\x05wckey\x18L \x01(\tR\x05wckey\x12\x1b\n" +
-	"\tmail_user\x18M \x01(\tR\bmailUser\x12\x1d\n" +
-	"\n" +
-	"mail_types\x18N \x01(\rR\tmailTypes\x12\x16\n" +
-	"\x06export\x18O \x01(\tR\x06export\x12 \n" +
-	"\fget_user_env\x18P \x01(\bR\n" +
-	"getUserEnv\x12\x14\n" +
-	"\x05umask\x18Q \x01(\rR\x05umask\x12.\n" +
-	"\arlimits\x18R \x03(\v2\x14.stint.events.RlimitR\arlimits\x12\x17\n" +
-	"\ano_kill\x18S \x01(\bR\x06noKill\x12$\n" +
-	"\x0ewait_all_nodes\x18T \x01(\bR\fwaitAllNodes\x12#\n" +
-	"\radmin_comment\x18U \x01(\tR\fadminComment\x12\x14\n" +
-	"\x05extra\x18V \x01(\tR\x05extra\x12 \n" +
-	"\vinteractive\x18W \x01(\bR\vinteractive\x12\x1d\n" +
-	"\n" +
-	"het_offset\x18X \x01(\rR\thetOffset\x12\x16\n" +
-	"\x06reboot\x18Y \x01(\bR\x06reboot\x12'\n" +
-	"\x0fdependency_text\x18Z \x01(\tR\x0edependencyText\x12\x1a\n" +
-	"\bswitches\x18[ \x01(\tR\bswitches\x12\"\n" +
-	"\rtres_per_task\x18\\ \x03(\tR\vtresPerTask\x12\x16\n" +
-	"\x06prefer\x18n \x01(\tR\x06prefer\x12\x1d\n" +
-	"\n" +
-	"spread_job\x18o \x01(\bR\tspreadJob\x12\"\n" +
-	"\ruse_min_nodes\x18p \x01(\bR\vuseMinNodes\x12\x1b\n" +
-	"\ttres_bind\x18q \x01(\tR\btresBind\x12\x1d\n" +
-	"\n" +
-	"acctg_freq\x18r \x01(\tR\tacctgFreq\x12\x1a\n" +
-	"\bmin_cpus\x18\xa0\x01 \x01(\rR\aminCpus\x121\n" +
-	"\tbind_gres\x18s \x01(\x0e2\x14.stint.events.ChoiceR\bbindGres\x12%\n" +
-	"\x0ebatch_features\x18t \x01(\tR\rbatchFeatures\x12!\n" +
-	"\fburst_buffer\x18u \x01(\tR\vburstBuffer\x12 \n" +
-	"\fdelay_boot_s\x18v \x01(\rR\n" +
-	"delayBootS\x12\x1b\n" +
-	"\tmcs_label\x18w \x01(\tR\bmcsLabel\x12\x14\n" +
-	"\x05power\x18x \x01(\tR\x05power\x12\x18\n" +
-	"\anetwork\x18y \x01(\tR\anetwork\x12\x19\n" +
-	"\bcpu_freq\x18z \x01(\tR\acpuFreq\x12\x1b\n" +
-	"\ttres_freq\x18{ \x01(\tR\btresFreq\x12)\n" +
-	"\x10cluster_features\x18| \x01(\tR\x0fclusterFeatures\x12!\n" +
-	"\fsegment_size\x18} \x01(\rR\vsegmentSize\x12\x18\n" +
-	"\aprofile\x18~ \x01(\tR\aprofile\x12/\n" +
-	"\x14default_cpus_per_gpu\x18\x7f \x01(\bR\x11defaultCpusPerGpu\x12.\n" +
-	"\x13default_mem_per_gpu\x18\x80\x01 \x01(\bR\x10defaultMemPerGpu\x12-\n" +
-	"\x12default_time_limit\x18\x81\x01 \x01(\bR\x10defaultTimeLimit\x12'\n" +
-	"\x04cron\x18\x8c\x01 \x01(\v2\x12.stint.events.CronR\x04cron\"o\n" +
-	"\x04Gres\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\x12)\n" +
-	"\x05scope\x18\x04 \x01(\x0e2\x13.stint.events.ScopeR\x05scope\"V\n" +
-	"\tArraySpec\x12\x14\n" +
-	"\x05tasks\x18\x01 \x03(\x04R\x05tasks\x12\x1f\n" +
-	"\vmax_running\x18\x02 \x01(\rR\n" +
-	"maxRunning\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\x9c\x01\n" +
-	"\n" +
-	"Dependency\x120\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1c.stint.events.DependencyKindR\x04kind\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\rR\x03job\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\rR\x04task\x12\x19\n" +
-	"\bhas_task\x18\x04 \x01(\bR\ahasTask\x12\x1b\n" +
-	"\tdelay_min\x18\x05 \x01(\rR\bdelayMin\"w\n" +
-	"\n" +
-	"WarnSignal\x12\x16\n" +
-	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bbefore_s\x18\x02 \x01(\rR\abeforeS\x12\x14\n" +
-	"\x05batch\x18\x03 \x01(\bR\x05batch\x12 \n" +
-	"\vreservation\x18\x04 \x01(\bR\vreservation\"L\n" +
-	"\x06Rlimit\x12\x1a\n" +
-	"\bresource\x18\x01 \x01(\rR\bresource\x12\x12\n" +
-	"\x04soft\x18\x02 \x01(\x04R\x04soft\x12\x12\n" +
-	"\x04hard\x18\x03 \x01(\x04R\x04hard\"m\n" +
-	"\fSchedMessage\x12(\n" +
-	"\x04term\x18\x01 \x01(\v2\x12.stint.events.TermH\x00R\x04term\x12+\n" +
-	"\x05cycle\x18\x02 \x01(\v2\x13.stint.events.CycleH\x00R\x05cycleB\x06\n" +
-	"\x04kind\"\xb9\x01\n" +
-	"\x04Term\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x1e\n" +
-	"\n" +
-	"controller\x18\x02 \x01(\tR\n" +
-	"controller\x12\x14\n" +
-	"\x05build\x18\x03 \x01(\tR\x05build\x12\x14\n" +
-	"\x05rules\x18\x04 \x01(\rR\x05rules\x12\x18\n" +
-	"\adecider\x18\x05 \x01(\rR\adecider\x12\x1e\n" +
-	"\n" +
-	"derivation\x18\x06 \x01(\rR\n" +
-	"derivation\x12\x15\n" +
-	"\x06now_us\x18\a \x01(\x03R\x05nowUs\"\xa6\x02\n" +
-	"\x05Cycle\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\fR\x04term\x12\f\n" +
-	"\x01n\x18\x02 \x01(\x04R\x01n\x12\x14\n" +
-	"\x05cycle\x18\x03 \x01(\x04R\x05cycle\x12\x12\n" +
-	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
-	"\x05parts\x18\x05 \x01(\rR\x05parts\x12\x14\n" +
-	"\x05basis\x18\x06 \x01(\x04R\x05basis\x12\x15\n" +
-	"\x06now_us\x18\a \x01(\x03R\x05nowUs\x12\x16\n" +
-	"\x06budget\x18\b \x01(\x04R\x06budget\x12\x18\n" +
-	"\adecider\x18\t \x01(\rR\adecider\x122\n" +
-	"\bobserved\x18\n" +
-	" \x01(\v2\x16.stint.events.ObservedR\bobserved\x12(\n" +
-	"\x05facts\x18\v \x03(\v2\x12.stint.events.FactR\x05facts\"\x9e\x01\n" +
-	"\bObserved\x12!\n" +
-	"\fsilent_nodes\x18\x01 \x03(\tR\vsilentNodes\x12%\n" +
-	"\x0ereturned_nodes\x18\x02 \x03(\tR\rreturnedNodes\x12&\n" +
-	"\x04zone\x18\n" +
-	" \x01(\v2\x12.stint.events.ZoneR\x04zone\x12 \n" +
-	"\fclock_set_us\x18\v \x01(\x03R\n" +
-	"clockSetUs\"\xec\f\n" +
-	"\x04Fact\x124\n" +
-	"\badmitted\x18\x01 \x01(\v2\x16.stint.events.AdmittedH\x00R\badmitted\x12.\n" +
-	"\x06judged\x18\x02 \x01(\v2\x14.stint.events.JudgedH\x00R\x06judged\x12.\n" +
-	"\x06placed\x18\x03 \x01(\v2\x14.stint.events.PlacedH\x00R\x06placed\x124\n" +
-	"\bstopping\x18\x04 \x01(\v2\x16.stint.events.StoppingH\x00R\bstopping\x12+\n" +
-	"\x05ended\x18\x05 \x01(\v2\x13.stint.events.EndedH\x00R\x05ended\x12(\n" +
-	"\x04held\x18\x06 \x01(\v2\x12.stint.events.HeldH\x00R\x04held\x124\n" +
-	"\breleased\x18\a \x01(\v2\x16.stint.events.ReleasedH\x00R\breleased\x121\n" +
-	"\aupdated\x18\b \x01(\v2\x15.stint.events.UpdatedH\x00R\aupdated\x124\n" +
-	"\brequeued\x18\t \x01(\v2\x16.stint.events.RequeuedH\x00R\brequeued\x12>\n" +
-	"\fnode_changed\x18\n" +
-	" \x01(\v2\x19.stint.events.NodeChangedH\x00R\vnodeChanged\x12:\n" +
-	"\n" +
-	"configured\x18\v \x01(\v2\x18.stint.events.ConfiguredH\x00R\n" +
-	"configured\x127\n" +
-	"\tsignalled\x18\f \x01(\v2\x17.stint.events.SignalledH\x00R\tsignalled\x125\n" +
-	"\tnode_lost\x18\r \x01(\v2\x16.stint.events.NodeLostH\x00R\bnodeLost\x127\n" +
-	"\tsuspended\x18\x0e \x01(\v2\x17.stint.events.SuspendedH\x00R\tsuspended\x121\n" +
-	"\aresumed\x18\x0f \x01(\v2\x15.stint.events.ResumedH\x00R\aresumed\x12A\n" +
-	"\rnode_returned\x18\x10 \x01(\v2\x1a.stint.events.NodeReturnedH\x00R\fnodeReturned\x12@\n" +
-	"\fadministered\x18\x11 \x01(\v2\x1a.stint.events.AdministeredH\x00R\fadministered\x12M\n" +
-	"\x11partition_changed\x18\x14 \x01(\v2\x1e.stint.events.PartitionChangedH\x00R\x10partitionChanged\x124\n" +
-	"\bnotified\x18\x12 \x01(\v2\x16.stint.events.NotifiedH\x00R\bnotified\x128\n" +
-	"\n" +
-	"config_set\x18\x13 \x01(\v2\x17.stint.events.ConfigSetH\x00R\tconfigSet\x12G\n" +
-	"\x0fplaced_together\x18\x15 \x01(\v2\x1c.stint.events.PlacedTogetherH\x00R\x0eplacedTogether\x12>\n" +
-	"\fstep_limited\x18\x16 \x01(\v2\x19.stint.events.StepLimitedH\x00R\vstepLimited\x12;\n" +
-	"\vcrontab_set\x18( \x01(\v2\x18.stint.events.CrontabSetH\x00R\n" +
-	"crontabSet\x122\n" +
-	"\bzone_set\x18) \x01(\v2\x15.stint.events.ZoneSetH\x00R\azoneSet\x125\n" +
-	"\tclock_set\x18- \x01(\v2\x16.stint.events.ClockSetH\x00R\bclockSet\x12;\n" +
-	"\vtrigger_set\x18* \x01(\v2\x18.stint.events.TriggerSetH\x00R\n" +
-	"triggerSet\x12J\n" +
-	"\x10triggers_cleared\x18+ \x01(\v2\x1d.stint.events.TriggersClearedH\x00R\x0ftriggersCleared\x12D\n" +
-	"\x0etrigger_pulled\x18, \x01(\v2\x1b.stint.events.TriggerPulledH\x00R\rtriggerPulledB\x06\n" +
-	"\x04kind\"3\n" +
-	"\tIntentRef\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\"\x89\x02\n" +
-	"\bAdmitted\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\rR\x03job\x12)\n" +
-	"\x04spec\x18\x03 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
-	"\x05owner\x18\x04 \x01(\v2\x13.stint.events.OwnerR\x05owner\x12\x1a\n" +
-	"\bpriority\x18\x05 \x01(\rR\bpriority\x12*\n" +
-	"\x04hold\x18\x06 \x01(\x0e2\x16.stint.events.HoldKindR\x04hold\x12\x1c\n" +
-	"\tcomponent\x18\a \x01(\rR\tcomponent\"m\n" +
-	"\x05Owner\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x10\n" +
-	"\x03gid\x18\x02 \x01(\rR\x03gid\x12\x12\n" +
-	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
-	"\x05group\x18\x04 \x01(\tR\x05group\x12\x16\n" +
-	"\x06groups\x18\x05 \x03(\rR\x06groups\"\xc2\x01\n" +
-	"\x06Judged\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12&\n" +
-	"\x04code\x18\x02 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\x121\n" +
-	"\bverdicts\x18\x04 \x03(\v2\x15.stint.events.VerdictR\bverdicts\x12\x18\n" +
-	"\atouched\x18\x05 \x01(\rR\atouched\"k\n" +
-	"\aVerdict\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12&\n" +
-	"\x04code\x18\x03 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\"\\\n" +
-	"\n" +
-	"Allocation\x12/\n" +
-	"\x06shares\x18\x01 \x03(\v2\x17.stint.events.NodeShareR\x06shares\x12\x1d\n" +
-	"\n" +
-	"batch_host\x18\x02 \x01(\tR\tbatchHost\"\xc9\x01\n" +
-	"\tNodeShare\x12\x14\n" +
-	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x12\n" +
-	"\x04cpus\x18\x02 \x03(\x04R\x04cpus\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\x03 \x01(\x04R\tmemoryMib\x12+\n" +
-	"\x04gres\x18\x04 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x14\n" +
-	"\x05tasks\x18\x05 \x01(\rR\x05tasks\x12\x16\n" +
-	"\x06usable\x18\x06 \x01(\rR\x06usable\x12\x18\n" +
-	"\acounted\x18\a \x01(\rR\acounted\"E\n" +
-	"\tGresShare\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\x04R\x03ids\"\x88\x02\n" +
-	"\x06Placed\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04task\x18\x02 \x01(\rR\x04task\x12\x19\n" +
-	"\bhas_task\x18\x03 \x01(\bR\ahasTask\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\rR\x03run\x128\n" +
-	"\n" +
-	"allocation\x18\x05 \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\x12\x17\n" +
-	"\alimit_s\x18\x06 \x01(\rR\x06limitS\x12\x1e\n" +
-	"\n" +
-	"backfilled\x18\a \x01(\bR\n" +
-	"backfilled\x12\x1c\n" +
-	"\tpartition\x18\b \x01(\tR\tpartition\x12\x1a\n" +
-	"\blicenses\x18\x14 \x01(\tR\blicenses\"<\n" +
-	"\x0ePlacedTogether\x12*\n" +
-	"\x05parts\x18\x01 \x03(\v2\x14.stint.events.PlacedR\x05parts\"\xac\x02\n" +
-	"\bStopping\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12-\n" +
-	"\x05cause\x18\x03 \x01(\x0e2\x17.stint.events.StopCauseR\x05cause\x12\x15\n" +
-	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\x12 \n" +
-	"\fkill_after_s\x18\x05 \x01(\rR\n" +
-	"killAfterS\x12\x1d\n" +
-	"\n" +
-	"hold_after\x18\x06 \x01(\bR\tholdAfter\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\x12#\n" +
-	"\rspecial_after\x18\b \x01(\bR\fspecialAfter\x12\x1b\n" +
-	"\texit_code\x18\t \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\n" +
-	" \x01(\rR\n" +
-	"exitSignal\"\x8f\x02\n" +
-	"\x05Ended\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12,\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x1b\n" +
-	"\texit_code\x18\x04 \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x05 \x01(\rR\n" +
-	"exitSignal\x12,\n" +
-	"\x06reason\x18\x06 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x15\n" +
-	"\x06by_uid\x18\a \x01(\rR\x05byUid\x12\x14\n" +
-	"\x05tasks\x18\b \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\t \x01(\bR\bhasTasks\"\xd0\x01\n" +
-	"\x04Held\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12*\n" +
-	"\x04kind\x18\x04 \x01(\x0e2\x16.stint.events.HoldKindR\x04kind\x12,\n" +
-	"\x06reason\x18\x05 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\x12\x15\n" +
-	"\x06by_uid\x18\a \x01(\rR\x05byUid\"\x82\x01\n" +
-	"\bReleased\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12\x1a\n" +
-	"\bpriority\x18\x04 \x01(\rR\bpriority\x12\x15\n" +
-	"\x06by_uid\x18\x05 \x01(\rR\x05byUid\"c\n" +
-	"\aUpdated\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12/\n" +
-	"\x06change\x18\x02 \x01(\v2\x17.stint.events.UpdateJobR\x06change\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\x8d\x02\n" +
-	"\bRequeued\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x19\n" +
-	"\bbegin_us\x18\x03 \x01(\x03R\abeginUs\x12*\n" +
-	"\x04hold\x18\x04 \x01(\x0e2\x16.stint.events.HoldKindR\x04hold\x12,\n" +
-	"\x06reason\x18\x05 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x1a\n" +
-	"\bpriority\x18\x06 \x01(\rR\bpriority\x12\x18\n" +
-	"\aspecial\x18\a \x01(\bR\aspecial\x12\x15\n" +
-	"\x06by_uid\x18\b \x01(\rR\x05byUid\x12\x1b\n" +
-	"\texit_code\x18\t \x01(\rR\bexitCode\"\xc0\x01\n" +
-	"\tSignalled\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x16\n" +
-	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x1d\n" +
-	"\n" +
-	"batch_only\x18\x04 \x01(\bR\tbatchOnly\x12\x12\n" +
-	"\x04full\x18\x05 \x01(\bR\x04full\x12\x12\n" +
-	"\x04step\x18\x06 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\a \x01(\bR\ahasStep\x12\x15\n" +
-	"\x06by_uid\x18\b \x01(\rR\x05byUid\"F\n" +
-	"\tSuspended\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"D\n" +
-	"\aResumed\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"\xc3\x01\n" +
-	"\vNodeChanged\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12-\n" +
-	"\x05order\x18\x02 \x01(\x0e2\x17.stint.events.NodeOrderR\x05order\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x15\n" +
-	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\x120\n" +
-	"\x06change\x18\x05 \x01(\v2\x18.stint.events.UpdateNodeR\x06change\x12\x10\n" +
-	"\x03own\x18\x06 \x01(\bR\x03own\"6\n" +
-	"\bNodeLost\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\"\n" +
-	"\fNodeReturned\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\"k\n" +
-	"\n" +
-	"Configured\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12,\n" +
-	"\x06config\x18\x02 \x01(\v2\x14.stint.events.ConfigR\x06config\"\x94\x01\n" +
-	"\fAdministered\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12,\n" +
-	"\x06policy\x18\x02 \x01(\v2\x14.stint.events.PolicyR\x06policy\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\x12\x0e\n" +
-	"\x02by\x18\x04 \x01(\tR\x02by\"\x91\x01\n" +
-	"\x10PartitionChanged\x12,\n" +
-	"\x03act\x18\x01 \x01(\x0e2\x1a.stint.events.PartitionActR\x03act\x128\n" +
-	"\tpartition\x18\x02 \x01(\v2\x1a.stint.events.PartitionDefR\tpartition\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\"Y\n" +
-	"\bNotified\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\x12\x15\n" +
-	"\x06by_uid\x18\x04 \x01(\rR\x05byUid\"u\n" +
-	"\vStepLimited\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\x12\x17\n" +
-	"\alimit_s\x18\x04 \x01(\rR\x06limitS\x12\x15\n" +
-	"\x06by_uid\x18\x05 \x01(\rR\x05byUid\"U\n" +
-	"\tConfigSet\x121\n" +
-	"\bsettings\x18\x01 \x03(\v2\x15.stint.events.SettingR\bsettings\x12\x15\n" +
-	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\"\xbc\x01\n" +
-	"\n" +
-	"CrontabSet\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x12\n" +
-	"\x04user\x18\x03 \x01(\tR\x04user\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
-	"\x04jobs\x18\x05 \x03(\rR\x04jobs\x12\x18\n" +
-	"\aremoved\x18\x06 \x01(\bR\aremoved\x12\x15\n" +
-	"\x06by_uid\x18\a \x01(\rR\x05byUid\"1\n" +
-	"\aZoneSet\x12&\n" +
-	"\x04zone\x18\x01 \x01(\v2\x12.stint.events.ZoneR\x04zone\"\x1f\n" +
-	"\bClockSet\x12\x13\n" +
-	"\x05by_us\x18\x01 \x01(\x03R\x04byUs\"n\n" +
-	"\n" +
-	"TriggerSet\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12/\n" +
-	"\atrigger\x18\x02 \x01(\v2\x15.stint.events.TriggerR\atrigger\"k\n" +
-	"\x0fTriggersCleared\x12/\n" +
-	"\x06intent\x18\x01 \x01(\v2\x17.stint.events.IntentRefR\x06intent\x12\x10\n" +
-	"\x03ids\x18\x02 \x03(\rR\x03ids\x12\x15\n" +
-	"\x06by_uid\x18\x03 \x01(\rR\x05byUid\";\n" +
-	"\rTriggerPulled\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1a\n" +
-	"\bargument\x18\x02 \x01(\tR\bargument\"\x90\x01\n" +
-	"\vNodeMessage\x12\x12\n" +
-	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x1a\n" +
-	"\bexecutor\x18\x02 \x01(\fR\bexecutor\x12\f\n" +
-	"\x01n\x18\x03 \x01(\x04R\x01n\x12\x15\n" +
-	"\x06now_us\x18\x04 \x01(\x03R\x05nowUs\x12,\n" +
-	"\x05facts\x18\x05 \x03(\v2\x16.stint.events.NodeFactR\x05facts\"\xdb\x01\n" +
-	"\bNodeFact\x12&\n" +
-	"\x02up\x18\x01 \x01(\v2\x14.stint.events.NodeUpH\x00R\x02up\x125\n" +
-	"\astarted\x18\x02 \x01(\v2\x19.stint.events.StepStartedH\x00R\astarted\x122\n" +
-	"\x06exited\x18\x03 \x01(\v2\x18.stint.events.StepExitedH\x00R\x06exited\x124\n" +
-	"\x06ailing\x18\x04 \x01(\v2\x1a.stint.events.DeviceAilingH\x00R\x06ailingB\x06\n" +
-	"\x04kind\"\xaf\x01\n" +
-	"\x06NodeUp\x125\n" +
-	"\tinventory\x18\x01 \x01(\v2\x17.stint.events.InventoryR\tinventory\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
-	"\x11executor_start_us\x18\x03 \x01(\x03R\x0fexecutorStartUs\x12(\n" +
-	"\x04runs\x18\x04 \x03(\v2\x14.stint.events.RunRefR\x04runs\"@\n" +
-	"\x06RunRef\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\"\xbd\x03\n" +
-	"\tInventory\x12\x16\n" +
-	"\x06boards\x18\x01 \x01(\rR\x06boards\x12\x18\n" +
-	"\asockets\x18\x02 \x01(\rR\asockets\x12(\n" +
-	"\x10cores_per_socket\x18\x03 \x01(\rR\x0ecoresPerSocket\x12(\n" +
-	"\x10threads_per_core\x18\x04 \x01(\rR\x0ethreadsPerCore\x12\x12\n" +
-	"\x04cpus\x18\x05 \x01(\rR\x04cpus\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\x06 \x01(\x04R\tmemoryMib\x12 \n" +
-	"\ftmp_disk_mib\x18\a \x01(\x04R\n" +
-	"tmpDiskMib\x12.\n" +
-	"\adevices\x18\b \x03(\v2\x14.stint.events.DeviceR\adevices\x12\x12\n" +
-	"\x04arch\x18\t \x01(\tR\x04arch\x12\x0e\n" +
-	"\x02os\x18\n" +
-	" \x01(\tR\x02os\x12\x12\n" +
-	"\x04host\x18\v \x01(\tR\x04host\x12\x18\n" +
-	"\aaddress\x18\f \x01(\tR\aaddress\x12\x17\n" +
-	"\aboot_us\x18\r \x01(\x03R\x06bootUs\x12\x1a\n" +
-	"\benforced\x18\x0e \x01(\bR\benforced\x12\x1e\n" +
-	"\n" +
-	"unenforced\x18\x0f \x03(\tR\n" +
-	"unenforced\"\x94\x01\n" +
-	"\x04Beat\x12'\n" +
-	"\x0fload_hundredths\x18\x01 \x01(\rR\x0eloadHundredths\x12&\n" +
-	"\x0ffree_memory_mib\x18\x02 \x01(\x04R\rfreeMemoryMib\x12\x14\n" +
-	"\x05known\x18\x03 \x01(\bR\x05known\x12\x13\n" +
-	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\x9d\x01\n" +
-	"\x06Device\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
-	"\x04file\x18\x04 \x01(\tR\x04file\x12\x0e\n" +
-	"\x02id\x18\x05 \x01(\tR\x02id\x12\x12\n" +
-	"\x04cpus\x18\x06 \x03(\x04R\x04cpus\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\a \x01(\x04R\tmemoryMib\"\x86\x01\n" +
-	"\vStepStarted\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\x12\x13\n" +
-	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12*\n" +
-	"\x04part\x18\x05 \x01(\v2\x16.stint.events.StepPartR\x04part\"\x9e\x03\n" +
-	"\bStepPart\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1d\n" +
-	"\n" +
-	"first_task\x18\x03 \x01(\rR\tfirstTask\x12\x12\n" +
-	"\x04cpus\x18\x04 \x03(\x04R\x04cpus\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\x05 \x01(\x04R\tmemoryMib\x12+\n" +
-	"\x04gres\x18\x06 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x16\n" +
-	"\x06layout\x18\a \x01(\tR\x06layout\x12\x17\n" +
-	"\alimit_s\x18\b \x01(\rR\x06limitS\x12\x12\n" +
-	"\x04host\x18\t \x01(\tR\x04host\x12\x10\n" +
-	"\x03pid\x18\n" +
-	" \x01(\rR\x03pid\x12\x15\n" +
-	"\x06std_in\x18\v \x01(\tR\x05stdIn\x12\x17\n" +
-	"\astd_out\x18\f \x01(\tR\x06stdOut\x12\x17\n" +
-	"\astd_err\x18\r \x01(\tR\x06stdErr\x12(\n" +
-	"\x05asked\x18\x0e \x03(\v2\x12.stint.events.GresR\x05asked\x12\x1f\n" +
-	"\vsubmit_line\x18\x0f \x01(\tR\n" +
-	"submitLine\"\x8f\x03\n" +
-	"\n" +
-	"StepExited\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\x12\x13\n" +
-	"\x05at_us\x18\x04 \x01(\x03R\x04atUs\x12\x1b\n" +
-	"\texit_code\x18\x05 \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x06 \x01(\rR\n" +
-	"exitSignal\x12\x1f\n" +
-	"\vcore_dumped\x18\a \x01(\bR\n" +
-	"coreDumped\x12,\n" +
-	"\x05cause\x18\b \x01(\x0e2\x16.stint.events.EndCauseR\x05cause\x12\x12\n" +
-	"\x04text\x18\t \x01(\tR\x04text\x12)\n" +
-	"\x05usage\x18\n" +
-	" \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x1d\n" +
-	"\n" +
-	"started_us\x18\v \x01(\x03R\tstartedUs\x12\x1d\n" +
-	"\n" +
-	"elapsed_us\x18\f \x01(\x03R\telapsedUs\x12*\n" +
-	"\x04part\x18\r \x01(\v2\x16.stint.events.StepPartR\x04part\"\xab\x03\n" +
-	"\x05Usage\x12\x17\n" +
-	"\auser_us\x18\x01 \x01(\x04R\x06userUs\x12\x1b\n" +
-	"\tsystem_us\x18\x02 \x01(\x04R\bsystemUs\x12\x1e\n" +
-	"\vmax_rss_kib\x18\x03 \x01(\x04R\tmaxRssKib\x12\x1c\n" +
-	"\n" +
-	"max_vm_kib\x18\x04 \x01(\x04R\bmaxVmKib\x12\x1d\n" +
-	"\n" +
-	"read_bytes\x18\x05 \x01(\x04R\treadBytes\x12\x1f\n" +
-	"\vwrite_bytes\x18\x06 \x01(\x04R\n" +
-	"writeBytes\x12\x1b\n" +
-	"\tmax_pages\x18\a \x01(\x04R\bmaxPages\x12\x1e\n" +
-	"\vsum_rss_kib\x18\b \x01(\x04R\tsumRssKib\x12\x18\n" +
-	"\asamples\x18\t \x01(\rR\asamples\x12\x1b\n" +
-	"\toom_kills\x18\n" +
-	" \x01(\rR\boomKills\x12\x19\n" +
-	"\bmax_pids\x18\v \x01(\x04R\amaxPids\x12\x12\n" +
-	"\x04node\x18\f \x01(\tR\x04node\x12\x1c\n" +
-	"\n" +
-	"min_cpu_us\x18\r \x01(\x04R\bminCpuUs\x12-\n" +
-	"\x05tasks\x18\x0e \x01(\v2\x17.stint.events.TaskPeaksR\x05tasks\"\xde\x02\n" +
-	"\tTaskPeaks\x12\x19\n" +
-	"\brss_task\x18\x01 \x01(\rR\arssTask\x12\x17\n" +
-	"\avm_task\x18\x02 \x01(\rR\x06vmTask\x12\x1d\n" +
-	"\n" +
-	"pages_task\x18\x03 \x01(\rR\tpagesTask\x12\x19\n" +
-	"\bcpu_task\x18\x04 \x01(\rR\acpuTask\x12\x1b\n" +
-	"\tread_task\x18\x05 \x01(\rR\breadTask\x12\x1d\n" +
-	"\n" +
-	"write_task\x18\x06 \x01(\rR\twriteTask\x12$\n" +
-	"\x0emax_read_bytes\x18\a \x01(\x04R\fmaxReadBytes\x12&\n" +
-	"\x0fmax_write_bytes\x18\b \x01(\x04R\rmaxWriteBytes\x12\x1e\n" +
-	"\vsum_rss_kib\x18\t \x01(\x04R\tsumRssKib\x12\x1c\n" +
-	"\n" +
-	"sum_vm_kib\x18\n" +
-	" \x01(\x04R\bsumVmKib\x12\x1b\n" +
-	"\tsum_pages\x18\v \x01(\x04R\bsumPages\"P\n" +
-	"\fDeviceAiling\x12\x16\n" +
-	"\x06device\x18\x01 \x01(\tR\x06device\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
-	"\x05fatal\x18\x03 \x01(\bR\x05fatal\"n\n" +
-	"\fShareMessage\x12\x13\n" +
-	"\x05as_of\x18\x01 \x01(\x04R\x04asOf\x12\x14\n" +
-	"\x05lease\x18\x02 \x01(\fR\x05lease\x123\n" +
-	"\afactors\x18\x03 \x03(\v2\x19.stint.events.ShareFactorR\afactors\"M\n" +
-	"\vShareFactor\x12\x18\n" +
-	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x10\n" +
-	"\x03ppm\x18\x03 \x01(\x04R\x03ppm\"e\n" +
-	"\vUsageSample\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x13\n" +
-	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12-\n" +
-	"\x05steps\x18\x03 \x03(\v2\x17.stint.events.StepUsageR\x05steps\"\x87\x01\n" +
-	"\tStepUsage\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\x12)\n" +
-	"\x05usage\x18\x04 \x01(\v2\x13.stint.events.UsageR\x05usage\x12\x17\n" +
-	"\arss_kib\x18\x05 \x01(\x04R\x06rssKib\"\xf7\x10\n" +
-	"\x06Config\x12\x18\n" +
-	"\acluster\x18\x01 \x01(\tR\acluster\x121\n" +
-	"\bsettings\x18\x02 \x03(\v2\x15.stint.events.SettingR\bsettings\x12+\n" +
-	"\x05nodes\x18\x03 \x03(\v2\x15.stint.events.NodeDefR\x05nodes\x12:\n" +
-	"\n" +
-	"partitions\x18\x04 \x03(\v2\x1a.stint.events.PartitionDefR\n" +
-	"partitions\x12 \n" +
-	"\vcontrollers\x18\x05 \x03(\tR\vcontrollers\x12\x16\n" +
-	"\x06compat\x18\x06 \x01(\tR\x06compat\x12\x1e\n" +
-	"\vkill_wait_s\x18\n" +
-	" \x01(\rR\tkillWaitS\x12!\n" +
-	"\rmin_job_age_s\x18\v \x01(\rR\n" +
-	"minJobAgeS\x12$\n" +
-	"\x0emax_array_size\x18\f \x01(\rR\fmaxArraySize\x12\"\n" +
-	"\rmax_job_count\x18\r \x01(\rR\vmaxJobCount\x12,\n" +
-	"\x13def_mem_per_cpu_mib\x18\x0e \x01(\x04R\x0fdefMemPerCpuMib\x12.\n" +
-	"\x14def_mem_per_node_mib\x18\x0f \x01(\x04R\x10defMemPerNodeMib\x12,\n" +
-	"\x13max_mem_per_cpu_mib\x18\x10 \x01(\x04R\x0fmaxMemPerCpuMib\x12.\n" +
-	"\x14max_mem_per_node_mib\x18\x11 \x01(\x04R\x10maxMemPerNodeMib\x12\x1f\n" +
-	"\vselect_core\x18\x12 \x01(\bR\n" +
-	"selectCore\x12#\n" +
-	"\rselect_socket\x18\x13 \x01(\bR\fselectSocket\x12#\n" +
-	"\rselect_memory\x18\x14 \x01(\bR\fselectMemory\x12\x1a\n" +
-	"\bbackfill\x18\x15 \x01(\bR\bbackfill\x12 \n" +
-	"\ffirst_job_id\x18\x16 \x01(\rR\n" +
-	"firstJobId\x12\x1f\n" +
-	"\vjob_requeue\x18\x17 \x01(\bR\n" +
-	"jobRequeue\x12*\n" +
-	"\x11disable_root_jobs\x18\x18 \x01(\bR\x0fdisableRootJobs\x12$\n" +
-	"\x0enode_timeout_s\x18\x19 \x01(\rR\fnodeTimeoutS\x12)\n" +
-	"\x11over_time_limit_s\x18\x1a \x01(\rR\x0eoverTimeLimitS\x12\x1d\n" +
-	"\n" +
-	"gres_types\x18\x1b \x03(\tR\tgresTypes\x12\x1e\n" +
-	"\vbf_window_s\x18\x1c \x01(\rR\tbfWindowS\x12%\n" +
-	"\x0fbf_max_job_test\x18\x1d \x01(\rR\fbfMaxJobTest\x125\n" +
-	"\x17enforce_part_limits_all\x18\x1e \x01(\bR\x14enforcePartLimitsAll\x125\n" +
-	"\x17enforce_part_limits_any\x18\x1f \x01(\bR\x14enforcePartLimitsAny\x12\x16\n" +
-	"\x06admins\x18  \x03(\tR\x06admins\x12*\n" +
-	"\x11return_to_service\x18! \x01(\bR\x0freturnToService\x12\x1d\n" +
-	"\n" +
-	"self_fence\x18\" \x01(\bR\tselfFence\x12&\n" +
-	"\x0fbf_resolution_s\x18# \x01(\rR\rbfResolutionS\x12&\n" +
-	"\x0fjob_file_append\x18$ \x01(\bR\rjobFileAppend\x120\n" +
-	"\x06cgroup\x18% \x01(\v2\x18.stint.events.CgroupConfR\x06cgroup\x12#\n" +
-	"\rselect_linear\x18& \x01(\bR\fselectLinear\x12-\n" +
-	"\x13return_to_service_n\x18' \x01(\rR\x10returnToServiceN\x12\x1d\n" +
-	"\n" +
-	"admin_uids\x18( \x03(\rR\tadminUids\x12$\n" +
-	"\x0edefault_time_s\x18) \x01(\rR\fdefaultTimeS\x12\x1b\n" +
-	"\tmail_prog\x18* \x01(\tR\bmailProg\x12%\n" +
-	"\x0epropagate_none\x18+ \x01(\bR\rpropagateNone\x12*\n" +
-	"\x11max_batch_requeue\x18, \x01(\rR\x0fmaxBatchRequeue\x12-\n" +
-	"\x12accounting_enforce\x18- \x03(\tR\x11accountingEnforce\x12'\n" +
-	"\x0faccounting_tres\x18. \x03(\tR\x0eaccountingTres\x12\x1f\n" +
-	"\vtrack_wckey\x18/ \x01(\bR\n" +
-	"trackWckey\x128\n" +
-	"\fprivate_data\x180 \x03(\x0e2\x15.stint.events.PrivateR\vprivateData\x124\n" +
-	"\blicenses\x18< \x03(\v2\x18.stint.events.LicenseDefR\blicenses\x12\x1f\n" +
-	"\vmail_domain\x18= \x01(\tR\n" +
-	"mailDomain\x12'\n" +
-	"\x10def_cpus_per_gpu\x18> \x01(\rR\rdefCpusPerGpu\x12,\n" +
-	"\x13def_mem_per_gpu_mib\x18? \x01(\x04R\x0fdefMemPerGpuMib\x12)\n" +
-	"\x11one_task_per_core\x18@ \x01(\bR\x0eoneTaskPerCore\x12\"\n" +
-	"\frequeue_exit\x18\xb4\x01 \x03(\rR\vrequeueExit\x12+\n" +
-	"\x11requeue_exit_hold\x18\xb5\x01 \x03(\rR\x0frequeueExitHold\x12\x1b\n" +
-	"\bcrontabs\x18\xa0\x01 \x01(\bR\bcrontabs\x121\n" +
-	"\x14cron_cancel_explicit\x18\xa1\x01 \x01(\bR\x12cronCancelExplicit\"6\n" +
-	"\n" +
-	"LicenseDef\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\"1\n" +
-	"\aSetting\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8a\x02\n" +
-	"\n" +
-	"CgroupConf\x12\x14\n" +
-	"\x05cores\x18\x01 \x01(\bR\x05cores\x12\x10\n" +
-	"\x03ram\x18\x02 \x01(\bR\x03ram\x12\x12\n" +
-	"\x04swap\x18\x03 \x01(\bR\x04swap\x12\x18\n" +
-	"\adevices\x18\x04 \x01(\bR\adevices\x12&\n" +
-	"\x0fallowed_ram_pct\x18\x05 \x01(\x01R\rallowedRamPct\x12(\n" +
-	"\x10allowed_swap_pct\x18\x06 \x01(\x01R\x0eallowedSwapPct\x12\x14\n" +
-	"\x05given\x18\a \x01(\bR\x05given\x12\x1e\n" +
-	"\vmin_ram_mib\x18\b \x01(\x04R\tminRamMib\x12\x1e\n" +
-	"\vmax_ram_pct\x18\t \x01(\x01R\tmaxRamPct\"\xec\x04\n" +
-	"\aNodeDef\x12\x14\n" +
-	"\x05names\x18\x01 \x01(\tR\x05names\x12\x16\n" +
-	"\x06boards\x18\x02 \x01(\rR\x06boards\x12\x18\n" +
-	"\asockets\x18\x03 \x01(\rR\asockets\x12(\n" +
-	"\x10cores_per_socket\x18\x04 \x01(\rR\x0ecoresPerSocket\x12(\n" +
-	"\x10threads_per_core\x18\x05 \x01(\rR\x0ethreadsPerCore\x12\x12\n" +
-	"\x04cpus\x18\x06 \x01(\rR\x04cpus\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\a \x01(\x04R\tmemoryMib\x12 \n" +
-	"\ftmp_disk_mib\x18\b \x01(\x04R\n" +
-	"tmpDiskMib\x12)\n" +
-	"\x04gres\x18\t \x03(\v2\x15.stint.events.GresDefR\x04gres\x12\x1a\n" +
-	"\bfeatures\x18\n" +
-	" \x03(\tR\bfeatures\x12\x16\n" +
-	"\x06weight\x18\v \x01(\rR\x06weight\x12\x14\n" +
-	"\x05state\x18\f \x01(\tR\x05state\x12\x16\n" +
-	"\x06reason\x18\r \x01(\tR\x06reason\x12\x1c\n" +
-	"\taddresses\x18\x0e \x01(\tR\taddresses\x12\x12\n" +
-	"\x04port\x18\x0f \x01(\rR\x04port\x12\x18\n" +
-	"\avirtual\x18\x10 \x01(\bR\avirtual\x12\x1d\n" +
-	"\n" +
-	"host_names\x18\x11 \x01(\tR\thostNames\x12\x1b\n" +
-	"\tcore_spec\x18\x12 \x01(\rR\bcoreSpec\x12 \n" +
-	"\fmem_spec_mib\x18\x13 \x01(\x04R\n" +
-	"memSpecMib\x12\x14\n" +
-	"\x05ports\x18\x14 \x03(\rR\x05ports\x12#\n" +
-	"\ras_configured\x18\x15 \x01(\bR\fasConfigured\"\x92\x01\n" +
-	"\aGresDef\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05files\x18\x04 \x01(\tR\x05files\x12\x14\n" +
-	"\x05cores\x18\x05 \x01(\tR\x05cores\x12\x1d\n" +
-	"\n" +
-	"no_consume\x18\x06 \x01(\bR\tnoConsume\"\xbf\n" +
-	"\n" +
-	"\fPartitionDef\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x18\n" +
-	"\adefault\x18\x03 \x01(\bR\adefault\x12\x1c\n" +
-	"\n" +
-	"max_time_s\x18\x04 \x01(\rR\bmaxTimeS\x12$\n" +
-	"\x0edefault_time_s\x18\x05 \x01(\rR\fdefaultTimeS\x12#\n" +
-	"\rpriority_tier\x18\x06 \x01(\rR\fpriorityTier\x12.\n" +
-	"\x13priority_job_factor\x18\a \x01(\rR\x11priorityJobFactor\x12\x1b\n" +
-	"\tmax_nodes\x18\b \x01(\rR\bmaxNodes\x12\x1b\n" +
-	"\tmin_nodes\x18\t \x01(\rR\bminNodes\x12!\n" +
-	"\fallow_groups\x18\n" +
-	" \x03(\tR\vallowGroups\x12%\n" +
-	"\x0eallow_accounts\x18\v \x03(\tR\rallowAccounts\x12#\n" +
-	"\rdeny_accounts\x18\f \x03(\tR\fdenyAccounts\x12\x1b\n" +
-	"\tallow_qos\x18\r \x03(\tR\ballowQos\x12\x19\n" +
-	"\bdeny_qos\x18\x0e \x03(\tR\adenyQos\x122\n" +
-	"\x05state\x18\x0f \x01(\x0e2\x1c.stint.events.PartitionStateR\x05state\x12\x16\n" +
-	"\x06hidden\x18\x10 \x01(\bR\x06hidden\x12\x1b\n" +
-	"\troot_only\x18\x11 \x01(\bR\brootOnly\x12$\n" +
-	"\roversubscribe\x18\x12 \x01(\tR\roversubscribe\x12,\n" +
-	"\x13def_mem_per_cpu_mib\x18\x13 \x01(\x04R\x0fdefMemPerCpuMib\x12.\n" +
-	"\x14def_mem_per_node_mib\x18\x14 \x01(\x04R\x10defMemPerNodeMib\x12,\n" +
-	"\x13max_mem_per_cpu_mib\x18\x15 \x01(\x04R\x0fmaxMemPerCpuMib\x12.\n" +
-	"\x14max_mem_per_node_mib\x18\x16 \x01(\x04R\x10maxMemPerNodeMib\x12)\n" +
-	"\x11max_cpus_per_node\x18\x17 \x01(\rR\x0emaxCpusPerNode\x12*\n" +
-	"\x11disable_root_jobs\x18\x18 \x01(\bR\x0fdisableRootJobs\x12)\n" +
-	"\x11over_time_limit_s\x18\x19 \x01(\rR\x0eoverTimeLimitS\x12\x17\n" +
-	"\agrace_s\x18\x1a \x01(\rR\x06graceS\x12\x10\n" +
-	"\x03lln\x18\x1b \x01(\bR\x03lln\x12\x10\n" +
-	"\x03qos\x18\x1c \x01(\tR\x03qos\x12/\n" +
-	"\x13require_reservation\x18\x1d \x01(\bR\x12requireReservation\x12%\n" +
-	"\x0eexclusive_user\x18\x1e \x01(\bR\rexclusiveUser\x12!\n" +
-	"\fpreempt_mode\x18\x1f \x01(\tR\vpreemptMode\x12-\n" +
-	"\x13has_over_time_limit\x18  \x01(\bR\x10hasOverTimeLimit\x12'\n" +
-	"\x10def_cpus_per_gpu\x18! \x01(\rR\rdefCpusPerGpu\x12,\n" +
-	"\x13def_mem_per_gpu_mib\x18\" \x01(\x04R\x0fdefMemPerGpuMib\x12\x1f\n" +
-	"\valloc_nodes\x18# \x01(\tR\n" +
-	"allocNodes\x12\x1c\n" +
-	"\talternate\x18$ \x01(\tR\talternate\x12'\n" +
-	"\x0fbilling_weights\x18% \x01(\tR\x0ebillingWeights*\xb9\x02\n" +
-	"\x04Verb\x12\x10\n" +
-	"\fVERB_UNKNOWN\x10\x00\x12\n" +
-	"\n" +
-	"\x06SUBMIT\x10\x01\x12\n" +
-	"\n" +
-	"\x06CANCEL\x10\x02\x12\b\n" +
-	"\x04HOLD\x10\x03\x12\v\n" +
-	"\aRELEASE\x10\x04\x12\v\n" +
-	"\aREQUEUE\x10\x05\x12\x0e\n" +
-	"\n" +
-	"UPDATE_JOB\x10\x06\x12\x0f\n" +
-	"\vUPDATE_NODE\x10\a\x12\r\n" +
-	"\tCONFIGURE\x10\b\x12\v\n" +
-	"\aSUSPEND\x10\t\x12\n" +
-	"\n" +
-	"\x06RESUME\x10\n" +
-	"\x12\x0e\n" +
-	"\n" +
-	"ADMINISTER\x10\v\x12\x14\n" +
-	"\x10UPDATE_PARTITION\x10\x0f\x12\n" +
-	"\n" +
-	"\x06NOTIFY\x10\f\x12\a\n" +
-	"\x03TOP\x10\r\x12\x0e\n" +
-	"\n" +
-	"SET_CONFIG\x10\x0e\x12\f\n" +
-	"\bCOMPLETE\x10\x10\x12\x0f\n" +
-	"\vUPDATE_STEP\x10\x11\x12\v\n" +
-	"\aCRONTAB\x10\x1e\x12\x0f\n" +
-	"\vSET_TRIGGER\x10\x1f\x12\x12\n" +
-	"\x0eCLEAR_TRIGGERS\x10 *F\n" +
-	"\tTriggerOf\x12\x10\n" +
-	"\fTRIGGER_NODE\x10\x00\x12\x0f\n" +
-	"\vTRIGGER_JOB\x10\x01\x12\x16\n" +
-	"\x12TRIGGER_CONTROLLER\x10\x02*\xda\x02\n" +
-	"\vTriggerKind\x12\x13\n" +
-	"\x0fTRIGGER_NOTHING\x10\x00\x12\x0e\n" +
-	"\n" +
-	"TRIGGER_UP\x10\x01\x12\x10\n" +
-	"\fTRIGGER_DOWN\x10\x02\x12\x10\n" +
-	"\fTRIGGER_FAIL\x10\x03\x12\x10\n" +
-	"\fTRIGGER_TIME\x10\x04\x12\x10\n" +
-	"\fTRIGGER_FINI\x10\x05\x12\x14\n" +
-	"\x10TRIGGER_RECONFIG\x10\x06\x12\x10\n" +
-	"\fTRIGGER_IDLE\x10\a\x12\x13\n" +
-	"\x0fTRIGGER_DRAINED\x10\b\x12\x14\n" +
-	"\x10TRIGGER_DRAINING\x10\t\x12\x12\n" +
-	"\x0eTRIGGER_RESUME\x10\n" +
-	"\x12\x1d\n" +
-	"\x19TRIGGER_CONTROLLER_FAILED\x10\v\x12\x1e\n" +
-	"\x1aTRIGGER_CONTROLLER_RESUMED\x10\f\x12\x1b\n" +
-	"\x17TRIGGER_CONTROL_RESUMED\x10\r\x12\x1b\n" +
-	"\x17TRIGGER_CONTROL_ASSUMED\x10\x0e*P\n" +
-	"\fPartitionAct\x12\x14\n" +
-	"\x10PARTITION_CREATE\x10\x00\x12\x14\n" +
-	"\x10PARTITION_CHANGE\x10\x01\x12\x14\n" +
-	"\x10PARTITION_DELETE\x10\x02*\x91\x01\n" +
-	"\tNodeOrder\x12\r\n" +
-	"\tNODE_KEEP\x10\x00\x12\x0e\n" +
-	"\n" +
-	"NODE_DRAIN\x10\x01\x12\r\n" +
-	"\tNODE_DOWN\x10\x02\x12\x0f\n" +
-	"\vNODE_RESUME\x10\x03\x12\x10\n" +
-	"\fNODE_UNDRAIN\x10\x04\x12\x13\n" +
-	"\x0fNODE_FAIL_ORDER\x10\x05\x12\r\n" +
-	"\tNODE_IDLE\x10\x06\x12\x0f\n" +
-	"\vNODE_FUTURE\x10\x11*V\n" +
-	"\n" +
-	"PolicyDeed\x12\x12\n" +
-	"\x0ePOLICY_NOTHING\x10\x00\x12\x0e\n" +
-	"\n" +
-	"POLICY_ADD\x10\x01\x12\x11\n" +
-	"\rPOLICY_MODIFY\x10\x02\x12\x11\n" +
-	"\rPOLICY_DELETE\x10\x03*\xa8\x01\n" +
-	"\n" +
-	"PolicyKind\x12\x0f\n" +
-	"\vPOLICY_NONE\x10\x00\x12\x12\n" +
-	"\x0ePOLICY_CLUSTER\x10\x01\x12\x12\n" +
-	"\x0ePOLICY_ACCOUNT\x10\x02\x12\x0f\n" +
-	"\vPOLICY_USER\x10\x03\x12\x16\n" +
-	"\x12POLICY_ASSOCIATION\x10\x04\x12\x0e\n" +
-	"\n" +
-	"POLICY_QOS\x10\x05\x12\x16\n" +
-	"\x12POLICY_COORDINATOR\x10\x06\x12\x10\n" +
-	"\fPOLICY_WCKEY\x10\a*I\n" +
-	"\n" +
-	"AdminLevel\x12\x0e\n" +
-	"\n" +
-	"ADMIN_NONE\x10\x00\x12\x12\n" +
-	"\x0eADMIN_OPERATOR\x10\x01\x12\x17\n" +
-	"\x13ADMIN_ADMINISTRATOR\x10\x02*\xf9\x05\n" +
-	"\x05Limit\x12\x0e\n" +
-	"\n" +
-	"LIMIT_NONE\x10\x00\x12\n" +
-	"\n" +
-	"\x06SHARES\x10\x01\x12\x12\n" +
-	"\x0ePRIORITY_VALUE\x10\x02\x12\f\n" +
-	"\bGRP_JOBS\x10\x03\x12\x13\n" +
-	"\x0fGRP_JOBS_ACCRUE\x10\x04\x12\x0e\n" +
-	"\n" +
-	"GRP_SUBMIT\x10\x05\x12\f\n" +
-	"\bGRP_WALL\x10\x06\x12\f\n" +
-	"\bGRP_TRES\x10\a\x12\x11\n" +
-	"\rGRP_TRES_MINS\x10\b\x12\x15\n" +
-	"\x11GRP_TRES_RUN_MINS\x10\t\x12\f\n" +
-	"\bMAX_JOBS\x10\n" +
-	"\x12\x13\n" +
-	"\x0fMAX_JOBS_ACCRUE\x10\v\x12\x0e\n" +
-	"\n" +
-	"MAX_SUBMIT\x10\f\x12\f\n" +
-	"\bMAX_WALL\x10\r\x12\x14\n" +
-	"\x10MAX_TRES_PER_JOB\x10\x0e\x12\x15\n" +
-	"\x11MAX_TRES_PER_NODE\x10\x0f\x12\x19\n" +
-	"\x15MAX_TRES_MINS_PER_JOB\x10\x10\x12\x15\n" +
-	"\x11MAX_TRES_RUN_MINS\x10\x11\x12\x16\n" +
-	"\x12MIN_PRIO_THRESHOLD\x10\x12\x12\x15\n" +
-	"\x11MAX_JOBS_PER_USER\x102\x12\x18\n" +
-	"\x14MAX_JOBS_PER_ACCOUNT\x103\x12\x1c\n" +
-	"\x18MAX_JOBS_ACCRUE_PER_USER\x104\x12\x1f\n" +
-	"\x1bMAX_JOBS_ACCRUE_PER_ACCOUNT\x105\x12\x17\n" +
-	"\x13MAX_SUBMIT_PER_USER\x106\x12\x1a\n" +
-	"\x16MAX_SUBMIT_PER_ACCOUNT\x107\x12\x15\n" +
-	"\x11MAX_TRES_PER_USER\x108\x12\x18\n" +
-	"\x14MAX_TRES_PER_ACCOUNT\x109\x12\x1e\n" +
-	"\x1aMAX_TRES_RUN_MINS_PER_USER\x10:\x12!\n" +
-	"\x1dMAX_TRES_RUN_MINS_PER_ACCOUNT\x10;\x12\x14\n" +
-	"\x10MIN_TRES_PER_JOB\x10<\x12\x0e\n" +
-	"\n" +
-	"GRACE_TIME\x10=\x12\x17\n" +
-	"\x13PREEMPT_EXEMPT_TIME\x10>\x12\x10\n" +
-	"\fUSAGE_FACTOR\x10?\x12\x13\n" +
-	"\x0fUSAGE_THRESHOLD\x10@\x12\x10\n" +
-	"\fLIMIT_FACTOR\x10A*;\n" +
-	"\x06Choice\x12\x12\n" +
-	"\x0eCHOICE_DEFAULT\x10\x00\x12\x0e\n" +
-	"\n" +
-	"CHOICE_YES\x10\x01\x12\r\n" +
-	"\tCHOICE_NO\x10\x02*R\n" +
-	"\tExclusive\x12\n" +
-	"\n" +
-	"\x06SHARED\x10\x00\x12\x12\n" +
-	"\x0eEXCLUSIVE_NODE\x10\x01\x12\x12\n" +
-	"\x0eEXCLUSIVE_USER\x10\x02\x12\x11\n" +
-	"\rEXCLUSIVE_MCS\x10\x03*@\n" +
-	"\x05Scope\x12\f\n" +
-	"\bPER_NODE\x10\x00\x12\f\n" +
-	"\bPER_TASK\x10\x01\x12\x0e\n" +
-	"\n" +
-	"PER_SOCKET\x10\x02\x12\v\n" +
-	"\aPER_JOB\x10\x03*\x96\x01\n" +
-	"\x0eDependencyKind\x12\x13\n" +
-	"\x0fDEPENDENCY_NONE\x10\x00\x12\t\n" +
-	"\x05AFTER\x10\x01\x12\f\n" +
-	"\bAFTER_OK\x10\x02\x12\x10\n" +
-	"\fAFTER_NOT_OK\x10\x03\x12\r\n" +
-	"\tAFTER_ANY\x10\x04\x12\x0e\n" +
-	"\n" +
-	"AFTER_CORR\x10\x05\x12\r\n" +
-	"\tSINGLETON\x10\x06\x12\x16\n" +
-	"\x12AFTER_BURST_BUFFER\x10\a*7\n" +
-	"\bHoldKind\x12\f\n" +
-	"\bNOT_HELD\x10\x00\x12\r\n" +
-	"\tHELD_USER\x10\x01\x12\x0e\n" +
-	"\n" +
-	"HELD_ADMIN\x10\x02*\xef\x06\n" +
-	"\x04Code\x12\x06\n" +
-	"\x02OK\x10\x00\x12\r\n" +
-	"\tMALFORMED\x10\x01\x12\x15\n" +
-	"\x11INVALID_PARTITION\x10\x02\x12\x13\n" +
-	"\x0fINVALID_ACCOUNT\x10\x03\x12\x0f\n" +
-	"\vINVALID_QOS\x10\x04\x12\x13\n" +
-	"\x0fINVALID_FEATURE\x10\x05\x12\x1b\n" +
-	"\x17NODE_CONFIG_UNAVAILABLE\x10\x06\x12\x16\n" +
-	"\x12INVALID_TIME_LIMIT\x10\a\x12\x11\n" +
-	"\rTOO_MANY_CPUS\x10\b\x12\n" +
-	"\n" +
-	"\x06POLICY\x10\t\x12\x10\n" +
-	"\fINVALID_GRES\x10\n" +
-	"\x12\x0f\n" +
-	"\vUNKNOWN_JOB\x10\v\x12\x11\n" +
-	"\rACCESS_DENIED\x10\f\x12\x10\n" +
-	"\fALREADY_DONE\x10\r\x12\x11\n" +
-	"\rINVALID_ARRAY\x10\x0e\x12\x16\n" +
-	"\x12INVALID_DEPENDENCY\x10\x0f\x12\x10\n" +
-	"\fINVALID_NODE\x10\x10\x12\x12\n" +
-	"\x0ePARTITION_DOWN\x10\x11\x12\x14\n" +
-	"\x10PARTITION_ACCESS\x10\x12\x12\x13\n" +
-	"\x0fNOT_REQUEUEABLE\x10\x13\x12\f\n" +
-	"\bINTERNAL\x10\x14\x12\x12\n" +
-	"\x0eINVALID_MEMORY\x10\x15\x12\x0e\n" +
-	"\n" +
-	"QUEUE_FULL\x10\x16\x12\x0f\n" +
-	"\vUNSUPPORTED\x10\x17\x12\x12\n" +
-	"\x0eINVALID_CONFIG\x10\x18\x12\x0f\n" +
-	"\vROOT_DENIED\x10\x19\x12\x16\n" +
-	"\x12INVALID_NODE_COUNT\x10\x1a\x12\x13\n" +
-	"\x0fINVALID_LICENSE\x10\x1b\x12\x17\n" +
-	"\x13INVALID_RESERVATION\x10\x1c\x12\r\n" +
-	"\tBAD_STATE\x10\x1d\x12\x10\n" +
-	"\fRATE_LIMITED\x10\x1e\x12\x12\n" +
-	"\x0ePOLICY_REFUSED\x10\x1f\x12\x0f\n" +
-	"\vJOBS_ACTIVE\x10 \x12\x11\n" +
-	"\rINVALID_WCKEY\x10!\x12\x16\n" +
-	"\x12INVALID_NODE_STATE\x10\"\x12\x14\n" +
-	"\x10PARTITION_IN_USE\x10#\x12\x14\n" +
-	"\x10PARTITION_EXISTS\x10$\x12\x15\n" +
-	"\x11NOT_WHOLE_HET_JOB\x10%\x12\x16\n" +
-	"\x12NOT_HET_JOB_LEADER\x10&\x12\x10\n" +
-	"\fUNKNOWN_STEP\x10F\x12\x0f\n" +
-	"\vCRON_CANCEL\x10<\x12\x0f\n" +
-	"\vCRON_CHANGE\x10=\x12\x11\n" +
-	"\rCRON_DISABLED\x10>\x12\x15\n" +
-	"\x11DUPLICATE_TRIGGER\x10?\x12\x0e\n" +
-	"\n" +
-	"NO_TRIGGER\x10@*\xa1\x01\n" +
-	"\tStopCause\x12\x10\n" +
-	"\fSTOP_UNKNOWN\x10\x00\x12\x0f\n" +
-	"\vSTOP_CANCEL\x10\x01\x12\x13\n" +
-	"\x0fSTOP_TIME_LIMIT\x10\x02\x12\x12\n" +
-	"\x0eSTOP_NODE_LOST\x10\x03\x12\x10\n" +
-	"\fSTOP_PREEMPT\x10\x04\x12\x10\n" +
-	"\fSTOP_REQUEUE\x10\x05\x12\x11\n" +
-	"\rSTOP_DEADLINE\x10\x06\x12\x11\n" +
-	"\rSTOP_COMPLETE\x10\a*\xb8\x01\n" +
-	"\bJobState\x12\v\n" +
-	"\aPENDING\x10\x00\x12\v\n" +
-	"\aRUNNING\x10\x01\x12\r\n" +
-	"\tSUSPENDED\x10\x02\x12\r\n" +
-	"\tCOMPLETED\x10\x03\x12\r\n" +
-	"\tCANCELLED\x10\x04\x12\n" +
-	"\n" +
-	"\x06FAILED\x10\x05\x12\v\n" +
-	"\aTIMEOUT\x10\x06\x12\r\n" +
-	"\tNODE_FAIL\x10\a\x12\r\n" +
-	"\tPREEMPTED\x10\b\x12\r\n" +
-	"\tBOOT_FAIL\x10\t\x12\f\n" +
-	"\bDEADLINE\x10\n" +
-	"\x12\x11\n" +
-	"\rOUT_OF_MEMORY\x10\v*\xff\x05\n" +
-	"\x06Reason\x12\b\n" +
-	"\x04NONE\x10\x00\x12\f\n" +
-	"\bPRIORITY\x10\x01\x12\x0e\n" +
-	"\n" +
-	"DEPENDENCY\x10\x02\x12\r\n" +
-	"\tRESOURCES\x10\x03\x12\x18\n" +
-	"\x14PARTITION_NODE_LIMIT\x10\x04\x12\x18\n" +
-	"\x14PARTITION_TIME_LIMIT\x10\x05\x12\x19\n" +
-	"\x15PARTITION_DOWN_REASON\x10\x06\x12\x16\n" +
-	"\x12PARTITION_INACTIVE\x10\a\x12\x12\n" +
-	"\x0eJOB_HELD_ADMIN\x10\b\x12\x11\n" +
-	"\rJOB_HELD_USER\x10\t\x12\x0e\n" +
-	"\n" +
-	"BEGIN_TIME\x10\n" +
-	"\x12\f\n" +
-	"\bLICENSES\x10\v\x12\x13\n" +
-	"\x0fASSOC_JOB_LIMIT\x10\f\x12\x0f\n" +
-	"\vRESERVATION\x10\x0e\x12\x16\n" +
-	"\x12REQ_NODE_NOT_AVAIL\x10\x0f\x12\x14\n" +
-	"\x10NODE_DOWN_REASON\x10\x16\x12\x13\n" +
-	"\x0fBAD_CONSTRAINTS\x10\x17\x12\x12\n" +
-	"\x0eSYSTEM_FAILURE\x10\x18\x12\x16\n" +
-	"\x12JOB_LAUNCH_FAILURE\x10\x19\x12\x16\n" +
-	"\x12NON_ZERO_EXIT_CODE\x10\x1a\x12\x11\n" +
-	"\rRAISED_SIGNAL\x10\x1b\x12\x0e\n" +
-	"\n" +
-	"TIME_LIMIT\x10\x1c\x12\x1a\n" +
-	"\x16INVALID_ACCOUNT_REASON\x10\x1e\x12\x16\n" +
-	"\x12INVALID_QOS_REASON\x10\x1f\x12\f\n" +
-	"\bCLEANING\x10!\x12\x1e\n" +
-	"\x1aDEPENDENCY_NEVER_SATISFIED\x10&\x12\x18\n" +
-	"\x14JOB_ARRAY_TASK_LIMIT\x10<\x12\x13\n" +
-	"\x0fDEADLINE_REASON\x10=\x12\x14\n" +
-	"\x10PARTITION_CONFIG\x10>\x12\x18\n" +
-	"\x14OUT_OF_MEMORY_REASON\x10?\x12\x18\n" +
-	"\x14JOB_HOLD_MAX_REQUEUE\x10@\x12\x0f\n" +
-	"\vSTATUS_LOST\x10A\x12\x11\n" +
-	"\rMEM_PER_LIMIT\x10B\x12\x17\n" +
-	"\x13ACCOUNT_NOT_ALLOWED\x10C\x12\x13\n" +
-	"\x0fQOS_NOT_ALLOWED\x10D\x12\x15\n" +
-	"\x11JOB_REQUEUED_HELD\x10E*\xc2\x01\n" +
-	"\bEndCause\x12\n" +
-	"\n" +
-	"\x06EXITED\x10\x00\x12\x11\n" +
-	"\rLAUNCH_FAILED\x10\x01\x12\x0e\n" +
-	"\n" +
-	"OOM_KILLED\x10\x02\x12\x10\n" +
-	"\fLIMIT_PASSED\x10\x03\x12\x11\n" +
-	"\rSTATUS_UNSEEN\x10\x04\x12\x11\n" +
-	"\rNODE_REBOOTED\x10\x05\x12\v\n" +
-	"\aSTOPPED\x10\x06\x12\f\n" +
-	"\bRUN_VOID\x10\a\x12\x11\n" +
-	"\rNODE_WAS_LOST\x10\b\x12\x0e\n" +
-	"\n" +
-	"NODE_UNFIT\x10\t\x12\x11\n" +
-	"\rMEMORY_PASSED\x10\n" +
-	"*\xc2\x01\n" +
-	"\aPrivate\x12\x10\n" +
-	"\fPRIVATE_NONE\x10\x00\x12\x10\n" +
-	"\fPRIVATE_JOBS\x10\x01\x12\x11\n" +
-	"\rPRIVATE_NODES\x10\x02\x12\x16\n" +
-	"\x12PRIVATE_PARTITIONS\x10\x03\x12\x11\n" +
-	"\rPRIVATE_USAGE\x10\x04\x12\x12\n" +
-	"\x0ePRIVATE_EVENTS\x10\x05\x12\x14\n" +
-	"\x10PRIVATE_ACCOUNTS\x10\x06\x12\x11\n" +
-	"\rPRIVATE_USERS\x10\a\x12\x18\n" +
-	"\x14PRIVATE_RESERVATIONS\x10\b*o\n" +
-	"\x0ePartitionState\x12\x10\n" +
-	"\fPARTITION_UP\x10\x00\x12\x18\n" +
-	"\x14PARTITION_DOWN_STATE\x10\x01\x12\x13\n" +
-	"\x0fPARTITION_DRAIN\x10\x02\x12\x1c\n" +
-	"\x18PARTITION_INACTIVE_STATE\x10\x03B\x15Z\x13stint/events;eventsb\x06proto3"
+func file_events_events_proto_rawDescGZIP() []byte { return file_events_events_proto_schema }
 
-var (
-	file_events_events_proto_rawDescOnce sync.Once
-	file_events_events_proto_rawDescData []byte
-)
-
-func file_events_events_proto_rawDescGZIP() []byte {
-	file_events_events_proto_rawDescOnce.Do(func() {
-		file_events_events_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)))
-	})
-	return file_events_events_proto_rawDescData
+func (*ClearTriggers) XXX_OneofWrappers() []any {
+	return []any{}
 }
 
-var file_events_events_proto_enumTypes [21]protoimpl.EnumInfo
-var file_events_events_proto_msgTypes [99]protoimpl.MessageInfo
-var file_events_events_proto_goTypes = []any{
-	(Verb)(0),                // 0: stint.events.Verb
-	(TriggerOf)(0),           // 1: stint.events.TriggerOf
-	(TriggerKind)(0),         // 2: stint.events.TriggerKind
-	(PartitionAct)(0),        // 3: stint.events.PartitionAct
-	(NodeOrder)(0),           // 4: stint.events.NodeOrder
-	(PolicyDeed)(0),          // 5: stint.events.PolicyDeed
-	(PolicyKind)(0),          // 6: stint.events.PolicyKind
-	(AdminLevel)(0),          // 7: stint.events.AdminLevel
-	(Limit)(0),               // 8: stint.events.Limit
-	(Choice)(0),              // 9: stint.events.Choice
-	(Exclusive)(0),           // 10: stint.events.Exclusive
-	(Scope)(0),               // 11: stint.events.Scope
-	(DependencyKind)(0),      // 12: stint.events.DependencyKind
-	(HoldKind)(0),            // 13: stint.events.HoldKind
-	(Code)(0),                // 14: stint.events.Code
-	(StopCause)(0),           // 15: stint.events.StopCause
-	(JobState)(0),            // 16: stint.events.JobState
-	(Reason)(0),              // 17: stint.events.Reason
-	(EndCause)(0),            // 18: stint.events.EndCause
-	(Private)(0),             // 19: stint.events.Private
-	(PartitionState)(0),      // 20: stint.events.PartitionState
-	(*IntentBatch)(nil),      // 21: stint.events.IntentBatch
-	(*Intent)(nil),           // 22: stint.events.Intent
-	(*Author)(nil),           // 23: stint.events.Author
-	(*BlobRef)(nil),          // 24: stint.events.BlobRef
-	(*Submit)(nil),           // 25: stint.events.Submit
-	(*Target)(nil),           // 26: stint.events.Target
-	(*Filter)(nil),           // 27: stint.events.Filter
-	(*Cancel)(nil),           // 28: stint.events.Cancel
-	(*Select)(nil),           // 29: stint.events.Select
-	(*Requeue)(nil),          // 30: stint.events.Requeue
-	(*Notify)(nil),           // 31: stint.events.Notify
-	(*SetConfig)(nil),        // 32: stint.events.SetConfig
-	(*Complete)(nil),         // 33: stint.events.Complete
-	(*UpdateStep)(nil),       // 34: stint.events.UpdateStep
-	(*Crontab)(nil),          // 35: stint.events.Crontab
-	(*Cron)(nil),             // 36: stint.events.Cron
-	(*Zone)(nil),             // 37: stint.events.Zone
-	(*ZoneShift)(nil),        // 38: stint.events.ZoneShift
-	(*Trigger)(nil),          // 39: stint.events.Trigger
-	(*ClearTriggers)(nil),    // 40: stint.events.ClearTriggers
-	(*UpdateJob)(nil),        // 41: stint.events.UpdateJob
-	(*UpdateNode)(nil),       // 42: stint.events.UpdateNode
-	(*UpdatePartition)(nil),  // 43: stint.events.UpdatePartition
-	(*Policy)(nil),           // 44: stint.events.Policy
-	(*PolicyAct)(nil),        // 45: stint.events.PolicyAct
-	(*PolicySettings)(nil),   // 46: stint.events.PolicySettings
-	(*ListChange)(nil),       // 47: stint.events.ListChange
-	(*LimitChange)(nil),      // 48: stint.events.LimitChange
-	(*LimitValue)(nil),       // 49: stint.events.LimitValue
-	(*TresCount)(nil),        // 50: stint.events.TresCount
-	(*JobSpec)(nil),          // 51: stint.events.JobSpec
-	(*Gres)(nil),             // 52: stint.events.Gres
-	(*ArraySpec)(nil),        // 53: stint.events.ArraySpec
-	(*Dependency)(nil),       // 54: stint.events.Dependency
-	(*WarnSignal)(nil),       // 55: stint.events.WarnSignal
-	(*Rlimit)(nil),           // 56: stint.events.Rlimit
-	(*SchedMessage)(nil),     // 57: stint.events.SchedMessage
-	(*Term)(nil),             // 58: stint.events.Term
-	(*Cycle)(nil),            // 59: stint.events.Cycle
-	(*Observed)(nil),         // 60: stint.events.Observed
-	(*Fact)(nil),             // 61: stint.events.Fact
-	(*IntentRef)(nil),        // 62: stint.events.IntentRef
-	(*Admitted)(nil),         // 63: stint.events.Admitted
-	(*Owner)(nil),            // 64: stint.events.Owner
-	(*Judged)(nil),           // 65: stint.events.Judged
-	(*Verdict)(nil),          // 66: stint.events.Verdict
-	(*Allocation)(nil),       // 67: stint.events.Allocation
-	(*NodeShare)(nil),        // 68: stint.events.NodeShare
-	(*GresShare)(nil),        // 69: stint.events.GresShare
-	(*Placed)(nil),           // 70: stint.events.Placed
-	(*PlacedTogether)(nil),   // 71: stint.events.PlacedTogether
-	(*Stopping)(nil),         // 72: stint.events.Stopping
-	(*Ended)(nil),            // 73: stint.events.Ended
-	(*Held)(nil),             // 74: stint.events.Held
-	(*Released)(nil),         // 75: stint.events.Released
-	(*Updated)(nil),          // 76: stint.events.Updated
-	(*Requeued)(nil),         // 77: stint.events.Requeued
-	(*Signalled)(nil),        // 78: stint.events.Signalled
-	(*Suspended)(nil),        // 79: stint.events.Suspended
-	(*Resumed)(nil),          // 80: stint.events.Resumed
-	(*NodeChanged)(nil),      // 81: stint.events.NodeChanged
-	(*NodeLost)(nil),         // 82: stint.events.NodeLost
-	(*NodeReturned)(nil),     // 83: stint.events.NodeReturned
-	(*Configured)(nil),       // 84: stint.events.Configured
-	(*Administered)(nil),     // 85: stint.events.Administered
-	(*PartitionChanged)(nil), // 86: stint.events.PartitionChanged
-	(*Notified)(nil),         // 87: stint.events.Notified
-	(*StepLimited)(nil),      // 88: stint.events.StepLimited
-	(*ConfigSet)(nil),        // 89: stint.events.ConfigSet
-	(*CrontabSet)(nil),       // 90: stint.events.CrontabSet
-	(*ZoneSet)(nil),          // 91: stint.events.ZoneSet
-	(*ClockSet)(nil),         // 92: stint.events.ClockSet
-	(*TriggerSet)(nil),       // 93: stint.events.TriggerSet
-	(*TriggersCleared)(nil),  // 94: stint.events.TriggersCleared
-	(*TriggerPulled)(nil),    // 95: stint.events.TriggerPulled
-	(*NodeMessage)(nil),      // 96: stint.events.NodeMessage
-	(*NodeFact)(nil),         // 97: stint.events.NodeFact
-	(*NodeUp)(nil),           // 98: stint.events.NodeUp
-	(*RunRef)(nil),           // 99: stint.events.RunRef
-	(*Inventory)(nil),        // 100: stint.events.Inventory
-	(*Beat)(nil),             // 101: stint.events.Beat
-	(*Device)(nil),           // 102: stint.events.Device
-	(*StepStarted)(nil),      // 103: stint.events.StepStarted
-	(*StepPart)(nil),         // 104: stint.events.StepPart
-	(*StepExited)(nil),       // 105: stint.events.StepExited
-	(*Usage)(nil),            // 106: stint.events.Usage
-	(*TaskPeaks)(nil),        // 107: stint.events.TaskPeaks
-	(*DeviceAiling)(nil),     // 108: stint.events.DeviceAiling
-	(*ShareMessage)(nil),     // 109: stint.events.ShareMessage
-	(*ShareFactor)(nil),      // 110: stint.events.ShareFactor
-	(*UsageSample)(nil),      // 111: stint.events.UsageSample
-	(*StepUsage)(nil),        // 112: stint.events.StepUsage
-	(*Config)(nil),           // 113: stint.events.Config
-	(*LicenseDef)(nil),       // 114: stint.events.LicenseDef
-	(*Setting)(nil),          // 115: stint.events.Setting
-	(*CgroupConf)(nil),       // 116: stint.events.CgroupConf
-	(*NodeDef)(nil),          // 117: stint.events.NodeDef
-	(*GresDef)(nil),          // 118: stint.events.GresDef
-	(*PartitionDef)(nil),     // 119: stint.events.PartitionDef
-}
-var file_events_events_proto_depIdxs = []int32{
-	22,  // 0: stint.events.IntentBatch.intents:type_name -> stint.events.Intent
-	0,   // 1: stint.events.Intent.verb:type_name -> stint.events.Verb
-	23,  // 2: stint.events.Intent.author:type_name -> stint.events.Author
-	51,  // 3: stint.events.Submit.components:type_name -> stint.events.JobSpec
-	16,  // 4: stint.events.Filter.states:type_name -> stint.events.JobState
-	26,  // 5: stint.events.Cancel.targets:type_name -> stint.events.Target
-	27,  // 6: stint.events.Cancel.filter:type_name -> stint.events.Filter
-	26,  // 7: stint.events.Select.targets:type_name -> stint.events.Target
-	26,  // 8: stint.events.Requeue.targets:type_name -> stint.events.Target
-	26,  // 9: stint.events.Notify.targets:type_name -> stint.events.Target
-	26,  // 10: stint.events.UpdateStep.targets:type_name -> stint.events.Target
-	51,  // 11: stint.events.Crontab.entries:type_name -> stint.events.JobSpec
-	23,  // 12: stint.events.Crontab.owner:type_name -> stint.events.Author
-	38,  // 13: stint.events.Zone.shifts:type_name -> stint.events.ZoneShift
-	64,  // 14: stint.events.Trigger.owner:type_name -> stint.events.Owner
-	2,   // 15: stint.events.Trigger.kinds:type_name -> stint.events.TriggerKind
-	1,   // 16: stint.events.Trigger.of:type_name -> stint.events.TriggerOf
-	26,  // 17: stint.events.UpdateJob.targets:type_name -> stint.events.Target
-	54,  // 18: stint.events.UpdateJob.dependencies:type_name -> stint.events.Dependency
-	52,  // 19: stint.events.UpdateJob.gres:type_name -> stint.events.Gres
-	10,  // 20: stint.events.UpdateJob.exclusive:type_name -> stint.events.Exclusive
-	4,   // 21: stint.events.UpdateNode.order:type_name -> stint.events.NodeOrder
-	118, // 22: stint.events.UpdateNode.gres:type_name -> stint.events.GresDef
-	3,   // 23: stint.events.UpdatePartition.act:type_name -> stint.events.PartitionAct
-	119, // 24: stint.events.UpdatePartition.values:type_name -> stint.events.PartitionDef
-	45,  // 25: stint.events.Policy.acts:type_name -> stint.events.PolicyAct
-	5,   // 26: stint.events.PolicyAct.deed:type_name -> stint.events.PolicyDeed
-	6,   // 27: stint.events.PolicyAct.kind:type_name -> stint.events.PolicyKind
-	46,  // 28: stint.events.PolicyAct.set:type_name -> stint.events.PolicySettings
-	48,  // 29: stint.events.PolicySettings.limits:type_name -> stint.events.LimitChange
-	7,   // 30: stint.events.PolicySettings.admin_level:type_name -> stint.events.AdminLevel
-	47,  // 31: stint.events.PolicySettings.qos:type_name -> stint.events.ListChange
-	47,  // 32: stint.events.PolicySettings.preempt:type_name -> stint.events.ListChange
-	47,  // 33: stint.events.PolicySettings.flags:type_name -> stint.events.ListChange
-	8,   // 34: stint.events.LimitChange.limit:type_name -> stint.events.Limit
-	50,  // 35: stint.events.LimitChange.tres:type_name -> stint.events.TresCount
-	8,   // 36: stint.events.LimitValue.limit:type_name -> stint.events.Limit
-	50,  // 37: stint.events.LimitValue.tres:type_name -> stint.events.TresCount
-	24,  // 38: stint.events.JobSpec.script:type_name -> stint.events.BlobRef
-	24,  // 39: stint.events.JobSpec.environment:type_name -> stint.events.BlobRef
-	52,  // 40: stint.events.JobSpec.gres:type_name -> stint.events.Gres
-	10,  // 41: stint.events.JobSpec.exclusive:type_name -> stint.events.Exclusive
-	53,  // 42: stint.events.JobSpec.array:type_name -> stint.events.ArraySpec
-	54,  // 43: stint.events.JobSpec.dependencies:type_name -> stint.events.Dependency
-	9,   // 44: stint.events.JobSpec.requeue:type_name -> stint.events.Choice
-	55,  // 45: stint.events.JobSpec.warn:type_name -> stint.events.WarnSignal
-	56,  // 46: stint.events.JobSpec.rlimits:type_name -> stint.events.Rlimit
-	9,   // 47: stint.events.JobSpec.bind_gres:type_name -> stint.events.Choice
-	36,  // 48: stint.events.JobSpec.cron:type_name -> stint.events.Cron
-	11,  // 49: stint.events.Gres.scope:type_name -> stint.events.Scope
-	12,  // 50: stint.events.Dependency.kind:type_name -> stint.events.DependencyKind
-	58,  // 51: stint.events.SchedMessage.term:type_name -> stint.events.Term
-	59,  // 52: stint.events.SchedMessage.cycle:type_name -> stint.events.Cycle
-	60,  // 53: stint.events.Cycle.observed:type_name -> stint.events.Observed
-	61,  // 54: stint.events.Cycle.facts:type_name -> stint.events.Fact
-	37,  // 55: stint.events.Observed.zone:type_name -> stint.events.Zone
-	63,  // 56: stint.events.Fact.admitted:type_name -> stint.events.Admitted
-	65,  // 57: stint.events.Fact.judged:type_name -> stint.events.Judged
-	70,  // 58: stint.events.Fact.placed:type_name -> stint.events.Placed
-	72,  // 59: stint.events.Fact.stopping:type_name -> stint.events.Stopping
-	73,  // 60: stint.events.Fact.ended:type_name -> stint.events.Ended
-	74,  // 61: stint.events.Fact.held:type_name -> stint.events.Held
-	75,  // 62: stint.events.Fact.released:type_name -> stint.events.Released
-	76,  // 63: stint.events.Fact.updated:type_name -> stint.events.Updated
-	77,  // 64: stint.events.Fact.requeued:type_name -> stint.events.Requeued
-	81,  // 65: stint.events.Fact.node_changed:type_name -> stint.events.NodeChanged
-	84,  // 66: stint.events.Fact.configured:type_name -> stint.events.Configured
-	78,  // 67: stint.events.Fact.signalled:type_name -> stint.events.Signalled
-	82,  // 68: stint.events.Fact.node_lost:type_name -> stint.events.NodeLost
-	79,  // 69: stint.events.Fact.suspended:type_name -> stint.events.Suspended
-	80,  // 70: stint.events.Fact.resumed:type_name -> stint.events.Resumed
-	83,  // 71: stint.events.Fact.node_returned:type_name -> stint.events.NodeReturned
-	85,  // 72: stint.events.Fact.administered:type_name -> stint.events.Administered
-	86,  // 73: stint.events.Fact.partition_changed:type_name -> stint.events.PartitionChanged
-	87,  // 74: stint.events.Fact.notified:type_name -> stint.events.Notified
-	89,  // 75: stint.events.Fact.config_set:type_name -> stint.events.ConfigSet
-	71,  // 76: stint.events.Fact.placed_together:type_name -> stint.events.PlacedTogether
-	88,  // 77: stint.events.Fact.step_limited:type_name -> stint.events.StepLimited
-	90,  // 78: stint.events.Fact.crontab_set:type_name -> stint.events.CrontabSet
-	91,  // 79: stint.events.Fact.zone_set:type_name -> stint.events.ZoneSet
-	92,  // 80: stint.events.Fact.clock_set:type_name -> stint.events.ClockSet
-	93,  // 81: stint.events.Fact.trigger_set:type_name -> stint.events.TriggerSet
-	94,  // 82: stint.events.Fact.triggers_cleared:type_name -> stint.events.TriggersCleared
-	95,  // 83: stint.events.Fact.trigger_pulled:type_name -> stint.events.TriggerPulled
-	62,  // 84: stint.events.Admitted.intent:type_name -> stint.events.IntentRef
-	51,  // 85: stint.events.Admitted.spec:type_name -> stint.events.JobSpec
-	64,  // 86: stint.events.Admitted.owner:type_name -> stint.events.Owner
-	13,  // 87: stint.events.Admitted.hold:type_name -> stint.events.HoldKind
-	62,  // 88: stint.events.Judged.intent:type_name -> stint.events.IntentRef
-	14,  // 89: stint.events.Judged.code:type_name -> stint.events.Code
-	66,  // 90: stint.events.Judged.verdicts:type_name -> stint.events.Verdict
-	14,  // 91: stint.events.Verdict.code:type_name -> stint.events.Code
-	68,  // 92: stint.events.Allocation.shares:type_name -> stint.events.NodeShare
-	69,  // 93: stint.events.NodeShare.gres:type_name -> stint.events.GresShare
-	67,  // 94: stint.events.Placed.allocation:type_name -> stint.events.Allocation
-	70,  // 95: stint.events.PlacedTogether.parts:type_name -> stint.events.Placed
-	15,  // 96: stint.events.Stopping.cause:type_name -> stint.events.StopCause
-	16,  // 97: stint.events.Ended.state:type_name -> stint.events.JobState
-	17,  // 98: stint.events.Ended.reason:type_name -> stint.events.Reason
-	13,  // 99: stint.events.Held.kind:type_name -> stint.events.HoldKind
-	17,  // 100: stint.events.Held.reason:type_name -> stint.events.Reason
-	41,  // 101: stint.events.Updated.change:type_name -> stint.events.UpdateJob
-	13,  // 102: stint.events.Requeued.hold:type_name -> stint.events.HoldKind
-	17,  // 103: stint.events.Requeued.reason:type_name -> stint.events.Reason
-	4,   // 104: stint.events.NodeChanged.order:type_name -> stint.events.NodeOrder
-	42,  // 105: stint.events.NodeChanged.change:type_name -> stint.events.UpdateNode
-	62,  // 106: stint.events.Configured.intent:type_name -> stint.events.IntentRef
-	113, // 107: stint.events.Configured.config:type_name -> stint.events.Config
-	62,  // 108: stint.events.Administered.intent:type_name -> stint.events.IntentRef
-	44,  // 109: stint.events.Administered.policy:type_name -> stint.events.Policy
-	3,   // 110: stint.events.PartitionChanged.act:type_name -> stint.events.PartitionAct
-	119, // 111: stint.events.PartitionChanged.partition:type_name -> stint.events.PartitionDef
-	115, // 112: stint.events.ConfigSet.settings:type_name -> stint.events.Setting
-	62,  // 113: stint.events.CrontabSet.intent:type_name -> stint.events.IntentRef
-	37,  // 114: stint.events.ZoneSet.zone:type_name -> stint.events.Zone
-	62,  // 115: stint.events.TriggerSet.intent:type_name -> stint.events.IntentRef
-	39,  // 116: stint.events.TriggerSet.trigger:type_name -> stint.events.Trigger
-	62,  // 117: stint.events.TriggersCleared.intent:type_name -> stint.events.IntentRef
-	97,  // 118: stint.events.NodeMessage.facts:type_name -> stint.events.NodeFact
-	98,  // 119: stint.events.NodeFact.up:type_name -> stint.events.NodeUp
-	103, // 120: stint.events.NodeFact.started:type_name -> stint.events.StepStarted
-	105, // 121: stint.events.NodeFact.exited:type_name -> stint.events.StepExited
-	108, // 122: stint.events.NodeFact.ailing:type_name -> stint.events.DeviceAiling
-	100, // 123: stint.events.NodeUp.inventory:type_name -> stint.events.Inventory
-	99,  // 124: stint.events.NodeUp.runs:type_name -> stint.events.RunRef
-	102, // 125: stint.events.Inventory.devices:type_name -> stint.events.Device
-	104, // 126: stint.events.StepStarted.part:type_name -> stint.events.StepPart
-	69,  // 127: stint.events.StepPart.gres:type_name -> stint.events.GresShare
-	52,  // 128: stint.events.StepPart.asked:type_name -> stint.events.Gres
-	18,  // 129: stint.events.StepExited.cause:type_name -> stint.events.EndCause
-	106, // 130: stint.events.StepExited.usage:type_name -> stint.events.Usage
-	104, // 131: stint.events.StepExited.part:type_name -> stint.events.StepPart
-	107, // 132: stint.events.Usage.tasks:type_name -> stint.events.TaskPeaks
-	110, // 133: stint.events.ShareMessage.factors:type_name -> stint.events.ShareFactor
-	112, // 134: stint.events.UsageSample.steps:type_name -> stint.events.StepUsage
-	106, // 135: stint.events.StepUsage.usage:type_name -> stint.events.Usage
-	115, // 136: stint.events.Config.settings:type_name -> stint.events.Setting
-	117, // 137: stint.events.Config.nodes:type_name -> stint.events.NodeDef
-	119, // 138: stint.events.Config.partitions:type_name -> stint.events.PartitionDef
-	116, // 139: stint.events.Config.cgroup:type_name -> stint.events.CgroupConf
-	19,  // 140: stint.events.Config.private_data:type_name -> stint.events.Private
-	114, // 141: stint.events.Config.licenses:type_name -> stint.events.LicenseDef
-	118, // 142: stint.events.NodeDef.gres:type_name -> stint.events.GresDef
-	20,  // 143: stint.events.PartitionDef.state:type_name -> stint.events.PartitionState
-	144, // [144:144] is the sub-list for method output_type
-	144, // [144:144] is the sub-list for method input_type
-	144, // [144:144] is the sub-list for extension type_name
-	144, // [144:144] is the sub-list for extension extendee
-	0,   // [0:144] is the sub-list for field type_name
+func (*UpdateJob) XXX_OneofWrappers() []any {
+	return []any{}
 }
 
-var file_events_events_proto_once sync.Once
-
-func file_events_events_proto_init() {
-	file_events_events_proto_once.Do(file_events_events_proto_build)
+func (*UpdateNode) XXX_OneofWrappers() []any {
+	return []any{}
 }
-func file_events_events_proto_build() {
-	if File_events_events_proto != nil {
-		return
-	}
-	file_events_events_proto_msgTypes[19].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[20].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[21].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[25].OneofWrappers = []any{}
-	file_events_events_proto_msgTypes[36].OneofWrappers = []any{
+
+func (*PolicySettings) XXX_OneofWrappers() []any {
+	return []any{}
+}
+
+func (*SchedMessage) XXX_OneofWrappers() []any {
+	return []any{
 		(*SchedMessage_Term)(nil),
 		(*SchedMessage_Cycle)(nil),
 	}
-	file_events_events_proto_msgTypes[40].OneofWrappers = []any{
+}
+
+func (*Fact) XXX_OneofWrappers() []any {
+	return []any{
 		(*Fact_Admitted)(nil),
 		(*Fact_Judged)(nil),
 		(*Fact_Placed)(nil),
@@ -13277,28 +10122,13 @@ func file_events_events_proto_build() {
 		(*Fact_TriggersCleared)(nil),
 		(*Fact_TriggerPulled)(nil),
 	}
-	file_events_events_proto_msgTypes[76].OneofWrappers = []any{
+}
+
+func (*NodeFact) XXX_OneofWrappers() []any {
+	return []any{
 		(*NodeFact_Up)(nil),
 		(*NodeFact_Started)(nil),
 		(*NodeFact_Exited)(nil),
 		(*NodeFact_Ailing)(nil),
 	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_events_events_proto_rawDesc), len(file_events_events_proto_rawDesc)),
-			NumEnums:      21,
-			NumMessages:   99,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_events_events_proto_goTypes,
-		DependencyIndexes: file_events_events_proto_depIdxs,
-		EnumInfos:         file_events_events_proto_enumTypes[:],
-		MessageInfos:      file_events_events_proto_msgTypes[:],
-	}.Build()
-	File_events_events_proto = out.File
-	file_events_events_proto_goTypes = nil
-	file_events_events_proto_depIdxs = nil
 }

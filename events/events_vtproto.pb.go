@@ -8,17 +8,8 @@ import (
 	binary "encoding/binary"
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	math "math"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *IntentBatch) CloneVT() *IntentBatch {
@@ -38,10 +29,6 @@ func (m *IntentBatch) CloneVT() *IntentBatch {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *IntentBatch) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Intent) CloneVT() *Intent {
@@ -67,10 +54,6 @@ func (m *Intent) CloneVT() *Intent {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Intent) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Author) CloneVT() *Author {
@@ -100,10 +83,6 @@ func (m *Author) CloneVT() *Author {
 	return r
 }
 
-func (m *Author) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *BlobRef) CloneVT() *BlobRef {
 	if m == nil {
 		return (*BlobRef)(nil)
@@ -124,10 +103,6 @@ func (m *BlobRef) CloneVT() *BlobRef {
 	return r
 }
 
-func (m *BlobRef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Submit) CloneVT() *Submit {
 	if m == nil {
 		return (*Submit)(nil)
@@ -145,10 +120,6 @@ func (m *Submit) CloneVT() *Submit {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Submit) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Target) CloneVT() *Target {
@@ -172,10 +143,6 @@ func (m *Target) CloneVT() *Target {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Target) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Filter) CloneVT() *Filter {
@@ -223,10 +190,6 @@ func (m *Filter) CloneVT() *Filter {
 	return r
 }
 
-func (m *Filter) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Cancel) CloneVT() *Cancel {
 	if m == nil {
 		return (*Cancel)(nil)
@@ -251,10 +214,6 @@ func (m *Cancel) CloneVT() *Cancel {
 	return r
 }
 
-func (m *Cancel) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Select) CloneVT() *Select {
 	if m == nil {
 		return (*Select)(nil)
@@ -273,10 +232,6 @@ func (m *Select) CloneVT() *Select {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Select) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Requeue) CloneVT() *Requeue {
@@ -301,10 +256,6 @@ func (m *Requeue) CloneVT() *Requeue {
 	return r
 }
 
-func (m *Requeue) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Notify) CloneVT() *Notify {
 	if m == nil {
 		return (*Notify)(nil)
@@ -323,10 +274,6 @@ func (m *Notify) CloneVT() *Notify {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Notify) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *SetConfig) CloneVT() *SetConfig {
@@ -352,10 +299,6 @@ func (m *SetConfig) CloneVT() *SetConfig {
 	return r
 }
 
-func (m *SetConfig) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Complete) CloneVT() *Complete {
 	if m == nil {
 		return (*Complete)(nil)
@@ -369,10 +312,6 @@ func (m *Complete) CloneVT() *Complete {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Complete) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *UpdateStep) CloneVT() *UpdateStep {
@@ -394,10 +333,6 @@ func (m *UpdateStep) CloneVT() *UpdateStep {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *UpdateStep) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Crontab) CloneVT() *Crontab {
@@ -422,10 +357,6 @@ func (m *Crontab) CloneVT() *Crontab {
 	return r
 }
 
-func (m *Crontab) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Cron) CloneVT() *Cron {
 	if m == nil {
 		return (*Cron)(nil)
@@ -445,10 +376,6 @@ func (m *Cron) CloneVT() *Cron {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Cron) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Zone) CloneVT() *Zone {
@@ -472,10 +399,6 @@ func (m *Zone) CloneVT() *Zone {
 	return r
 }
 
-func (m *Zone) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *ZoneShift) CloneVT() *ZoneShift {
 	if m == nil {
 		return (*ZoneShift)(nil)
@@ -488,10 +411,6 @@ func (m *ZoneShift) CloneVT() *ZoneShift {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *ZoneShift) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Trigger) CloneVT() *Trigger {
@@ -519,10 +438,6 @@ func (m *Trigger) CloneVT() *Trigger {
 	return r
 }
 
-func (m *Trigger) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *ClearTriggers) CloneVT() *ClearTriggers {
 	if m == nil {
 		return (*ClearTriggers)(nil)
@@ -539,10 +454,6 @@ func (m *ClearTriggers) CloneVT() *ClearTriggers {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *ClearTriggers) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *UpdateJob) CloneVT() *UpdateJob {
@@ -770,10 +681,6 @@ func (m *UpdateJob) CloneVT() *UpdateJob {
 	return r
 }
 
-func (m *UpdateJob) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *UpdateNode) CloneVT() *UpdateNode {
 	if m == nil {
 		return (*UpdateNode)(nil)
@@ -836,10 +743,6 @@ func (m *UpdateNode) CloneVT() *UpdateNode {
 	return r
 }
 
-func (m *UpdateNode) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *UpdatePartition) CloneVT() *UpdatePartition {
 	if m == nil {
 		return (*UpdatePartition)(nil)
@@ -862,10 +765,6 @@ func (m *UpdatePartition) CloneVT() *UpdatePartition {
 	return r
 }
 
-func (m *UpdatePartition) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Policy) CloneVT() *Policy {
 	if m == nil {
 		return (*Policy)(nil)
@@ -883,10 +782,6 @@ func (m *Policy) CloneVT() *Policy {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Policy) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *PolicyAct) CloneVT() *PolicyAct {
@@ -932,10 +827,6 @@ func (m *PolicyAct) CloneVT() *PolicyAct {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *PolicyAct) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *PolicySettings) CloneVT() *PolicySettings {
@@ -1000,10 +891,6 @@ func (m *PolicySettings) CloneVT() *PolicySettings {
 	return r
 }
 
-func (m *PolicySettings) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *ListChange) CloneVT() *ListChange {
 	if m == nil {
 		return (*ListChange)(nil)
@@ -1032,10 +919,6 @@ func (m *ListChange) CloneVT() *ListChange {
 	return r
 }
 
-func (m *ListChange) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *LimitChange) CloneVT() *LimitChange {
 	if m == nil {
 		return (*LimitChange)(nil)
@@ -1056,10 +939,6 @@ func (m *LimitChange) CloneVT() *LimitChange {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *LimitChange) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *LimitValue) CloneVT() *LimitValue {
@@ -1083,10 +962,6 @@ func (m *LimitValue) CloneVT() *LimitValue {
 	return r
 }
 
-func (m *LimitValue) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TresCount) CloneVT() *TresCount {
 	if m == nil {
 		return (*TresCount)(nil)
@@ -1100,10 +975,6 @@ func (m *TresCount) CloneVT() *TresCount {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *TresCount) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *JobSpec) CloneVT() *JobSpec {
@@ -1250,10 +1121,6 @@ func (m *JobSpec) CloneVT() *JobSpec {
 	return r
 }
 
-func (m *JobSpec) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Gres) CloneVT() *Gres {
 	if m == nil {
 		return (*Gres)(nil)
@@ -1268,10 +1135,6 @@ func (m *Gres) CloneVT() *Gres {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Gres) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *ArraySpec) CloneVT() *ArraySpec {
@@ -1293,10 +1156,6 @@ func (m *ArraySpec) CloneVT() *ArraySpec {
 	return r
 }
 
-func (m *ArraySpec) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Dependency) CloneVT() *Dependency {
 	if m == nil {
 		return (*Dependency)(nil)
@@ -1312,10 +1171,6 @@ func (m *Dependency) CloneVT() *Dependency {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Dependency) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *WarnSignal) CloneVT() *WarnSignal {
@@ -1334,10 +1189,6 @@ func (m *WarnSignal) CloneVT() *WarnSignal {
 	return r
 }
 
-func (m *WarnSignal) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Rlimit) CloneVT() *Rlimit {
 	if m == nil {
 		return (*Rlimit)(nil)
@@ -1353,10 +1204,6 @@ func (m *Rlimit) CloneVT() *Rlimit {
 	return r
 }
 
-func (m *Rlimit) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *SchedMessage) CloneVT() *SchedMessage {
 	if m == nil {
 		return (*SchedMessage)(nil)
@@ -1370,10 +1217,6 @@ func (m *SchedMessage) CloneVT() *SchedMessage {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *SchedMessage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *SchedMessage_Term) CloneVT() isSchedMessage_Kind {
@@ -1417,10 +1260,6 @@ func (m *Term) CloneVT() *Term {
 	return r
 }
 
-func (m *Term) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Cycle) CloneVT() *Cycle {
 	if m == nil {
 		return (*Cycle)(nil)
@@ -1454,10 +1293,6 @@ func (m *Cycle) CloneVT() *Cycle {
 	return r
 }
 
-func (m *Cycle) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Observed) CloneVT() *Observed {
 	if m == nil {
 		return (*Observed)(nil)
@@ -1482,10 +1317,6 @@ func (m *Observed) CloneVT() *Observed {
 	return r
 }
 
-func (m *Observed) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Fact) CloneVT() *Fact {
 	if m == nil {
 		return (*Fact)(nil)
@@ -1499,10 +1330,6 @@ func (m *Fact) CloneVT() *Fact {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Fact) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Fact_Admitted) CloneVT() isFact_Kind {
@@ -1771,10 +1598,6 @@ func (m *IntentRef) CloneVT() *IntentRef {
 	return r
 }
 
-func (m *IntentRef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Admitted) CloneVT() *Admitted {
 	if m == nil {
 		return (*Admitted)(nil)
@@ -1792,10 +1615,6 @@ func (m *Admitted) CloneVT() *Admitted {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Admitted) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Owner) CloneVT() *Owner {
@@ -1817,10 +1636,6 @@ func (m *Owner) CloneVT() *Owner {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Owner) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Judged) CloneVT() *Judged {
@@ -1846,10 +1661,6 @@ func (m *Judged) CloneVT() *Judged {
 	return r
 }
 
-func (m *Judged) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Verdict) CloneVT() *Verdict {
 	if m == nil {
 		return (*Verdict)(nil)
@@ -1864,10 +1675,6 @@ func (m *Verdict) CloneVT() *Verdict {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Verdict) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Allocation) CloneVT() *Allocation {
@@ -1888,10 +1695,6 @@ func (m *Allocation) CloneVT() *Allocation {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Allocation) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NodeShare) CloneVT() *NodeShare {
@@ -1927,10 +1730,6 @@ func (m *NodeShare) CloneVT() *NodeShare {
 	return r
 }
 
-func (m *NodeShare) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *GresShare) CloneVT() *GresShare {
 	if m == nil {
 		return (*GresShare)(nil)
@@ -1948,10 +1747,6 @@ func (m *GresShare) CloneVT() *GresShare {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *GresShare) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Placed) CloneVT() *Placed {
@@ -1975,10 +1770,6 @@ func (m *Placed) CloneVT() *Placed {
 	return r
 }
 
-func (m *Placed) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *PlacedTogether) CloneVT() *PlacedTogether {
 	if m == nil {
 		return (*PlacedTogether)(nil)
@@ -1996,10 +1787,6 @@ func (m *PlacedTogether) CloneVT() *PlacedTogether {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *PlacedTogether) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Stopping) CloneVT() *Stopping {
@@ -2022,10 +1809,6 @@ func (m *Stopping) CloneVT() *Stopping {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Stopping) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Ended) CloneVT() *Ended {
@@ -2053,10 +1836,6 @@ func (m *Ended) CloneVT() *Ended {
 	return r
 }
 
-func (m *Ended) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Held) CloneVT() *Held {
 	if m == nil {
 		return (*Held)(nil)
@@ -2080,10 +1859,6 @@ func (m *Held) CloneVT() *Held {
 	return r
 }
 
-func (m *Held) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Released) CloneVT() *Released {
 	if m == nil {
 		return (*Released)(nil)
@@ -2105,10 +1880,6 @@ func (m *Released) CloneVT() *Released {
 	return r
 }
 
-func (m *Released) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Updated) CloneVT() *Updated {
 	if m == nil {
 		return (*Updated)(nil)
@@ -2122,10 +1893,6 @@ func (m *Updated) CloneVT() *Updated {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Updated) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Requeued) CloneVT() *Requeued {
@@ -2149,10 +1916,6 @@ func (m *Requeued) CloneVT() *Requeued {
 	return r
 }
 
-func (m *Requeued) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Signalled) CloneVT() *Signalled {
 	if m == nil {
 		return (*Signalled)(nil)
@@ -2173,10 +1936,6 @@ func (m *Signalled) CloneVT() *Signalled {
 	return r
 }
 
-func (m *Signalled) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Suspended) CloneVT() *Suspended {
 	if m == nil {
 		return (*Suspended)(nil)
@@ -2192,10 +1951,6 @@ func (m *Suspended) CloneVT() *Suspended {
 	return r
 }
 
-func (m *Suspended) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Resumed) CloneVT() *Resumed {
 	if m == nil {
 		return (*Resumed)(nil)
@@ -2209,10 +1964,6 @@ func (m *Resumed) CloneVT() *Resumed {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Resumed) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NodeChanged) CloneVT() *NodeChanged {
@@ -2233,10 +1984,6 @@ func (m *NodeChanged) CloneVT() *NodeChanged {
 	return r
 }
 
-func (m *NodeChanged) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeLost) CloneVT() *NodeLost {
 	if m == nil {
 		return (*NodeLost)(nil)
@@ -2249,10 +1996,6 @@ func (m *NodeLost) CloneVT() *NodeLost {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *NodeLost) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NodeReturned) CloneVT() *NodeReturned {
@@ -2268,10 +2011,6 @@ func (m *NodeReturned) CloneVT() *NodeReturned {
 	return r
 }
 
-func (m *NodeReturned) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Configured) CloneVT() *Configured {
 	if m == nil {
 		return (*Configured)(nil)
@@ -2284,10 +2023,6 @@ func (m *Configured) CloneVT() *Configured {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Configured) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Administered) CloneVT() *Administered {
@@ -2306,10 +2041,6 @@ func (m *Administered) CloneVT() *Administered {
 	return r
 }
 
-func (m *Administered) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *PartitionChanged) CloneVT() *PartitionChanged {
 	if m == nil {
 		return (*PartitionChanged)(nil)
@@ -2323,10 +2054,6 @@ func (m *PartitionChanged) CloneVT() *PartitionChanged {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *PartitionChanged) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Notified) CloneVT() *Notified {
@@ -2345,10 +2072,6 @@ func (m *Notified) CloneVT() *Notified {
 	return r
 }
 
-func (m *Notified) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *StepLimited) CloneVT() *StepLimited {
 	if m == nil {
 		return (*StepLimited)(nil)
@@ -2364,10 +2087,6 @@ func (m *StepLimited) CloneVT() *StepLimited {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *StepLimited) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *ConfigSet) CloneVT() *ConfigSet {
@@ -2388,10 +2107,6 @@ func (m *ConfigSet) CloneVT() *ConfigSet {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *ConfigSet) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *CrontabSet) CloneVT() *CrontabSet {
@@ -2417,10 +2132,6 @@ func (m *CrontabSet) CloneVT() *CrontabSet {
 	return r
 }
 
-func (m *CrontabSet) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *ZoneSet) CloneVT() *ZoneSet {
 	if m == nil {
 		return (*ZoneSet)(nil)
@@ -2432,10 +2143,6 @@ func (m *ZoneSet) CloneVT() *ZoneSet {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *ZoneSet) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *ClockSet) CloneVT() *ClockSet {
@@ -2451,10 +2158,6 @@ func (m *ClockSet) CloneVT() *ClockSet {
 	return r
 }
 
-func (m *ClockSet) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TriggerSet) CloneVT() *TriggerSet {
 	if m == nil {
 		return (*TriggerSet)(nil)
@@ -2467,10 +2170,6 @@ func (m *TriggerSet) CloneVT() *TriggerSet {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *TriggerSet) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *TriggersCleared) CloneVT() *TriggersCleared {
@@ -2492,10 +2191,6 @@ func (m *TriggersCleared) CloneVT() *TriggersCleared {
 	return r
 }
 
-func (m *TriggersCleared) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TriggerPulled) CloneVT() *TriggerPulled {
 	if m == nil {
 		return (*TriggerPulled)(nil)
@@ -2508,10 +2203,6 @@ func (m *TriggerPulled) CloneVT() *TriggerPulled {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *TriggerPulled) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NodeMessage) CloneVT() *NodeMessage {
@@ -2541,10 +2232,6 @@ func (m *NodeMessage) CloneVT() *NodeMessage {
 	return r
 }
 
-func (m *NodeMessage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeFact) CloneVT() *NodeFact {
 	if m == nil {
 		return (*NodeFact)(nil)
@@ -2558,10 +2245,6 @@ func (m *NodeFact) CloneVT() *NodeFact {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *NodeFact) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NodeFact_Up) CloneVT() isNodeFact_Kind {
@@ -2622,10 +2305,6 @@ func (m *NodeUp) CloneVT() *NodeUp {
 	return r
 }
 
-func (m *NodeUp) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *RunRef) CloneVT() *RunRef {
 	if m == nil {
 		return (*RunRef)(nil)
@@ -2639,10 +2318,6 @@ func (m *RunRef) CloneVT() *RunRef {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *RunRef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Inventory) CloneVT() *Inventory {
@@ -2682,10 +2357,6 @@ func (m *Inventory) CloneVT() *Inventory {
 	return r
 }
 
-func (m *Inventory) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Beat) CloneVT() *Beat {
 	if m == nil {
 		return (*Beat)(nil)
@@ -2701,10 +2372,6 @@ func (m *Beat) CloneVT() *Beat {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Beat) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Device) CloneVT() *Device {
@@ -2730,10 +2397,6 @@ func (m *Device) CloneVT() *Device {
 	return r
 }
 
-func (m *Device) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *StepStarted) CloneVT() *StepStarted {
 	if m == nil {
 		return (*StepStarted)(nil)
@@ -2749,10 +2412,6 @@ func (m *StepStarted) CloneVT() *StepStarted {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *StepStarted) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *StepPart) CloneVT() *StepPart {
@@ -2798,10 +2457,6 @@ func (m *StepPart) CloneVT() *StepPart {
 	return r
 }
 
-func (m *StepPart) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *StepExited) CloneVT() *StepExited {
 	if m == nil {
 		return (*StepExited)(nil)
@@ -2825,10 +2480,6 @@ func (m *StepExited) CloneVT() *StepExited {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *StepExited) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Usage) CloneVT() *Usage {
@@ -2857,10 +2508,6 @@ func (m *Usage) CloneVT() *Usage {
 	return r
 }
 
-func (m *Usage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TaskPeaks) CloneVT() *TaskPeaks {
 	if m == nil {
 		return (*TaskPeaks)(nil)
@@ -2884,10 +2531,6 @@ func (m *TaskPeaks) CloneVT() *TaskPeaks {
 	return r
 }
 
-func (m *TaskPeaks) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *DeviceAiling) CloneVT() *DeviceAiling {
 	if m == nil {
 		return (*DeviceAiling)(nil)
@@ -2901,10 +2544,6 @@ func (m *DeviceAiling) CloneVT() *DeviceAiling {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *DeviceAiling) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *ShareMessage) CloneVT() *ShareMessage {
@@ -2932,10 +2571,6 @@ func (m *ShareMessage) CloneVT() *ShareMessage {
 	return r
 }
 
-func (m *ShareMessage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *ShareFactor) CloneVT() *ShareFactor {
 	if m == nil {
 		return (*ShareFactor)(nil)
@@ -2949,10 +2584,6 @@ func (m *ShareFactor) CloneVT() *ShareFactor {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *ShareFactor) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *UsageSample) CloneVT() *UsageSample {
@@ -2976,10 +2607,6 @@ func (m *UsageSample) CloneVT() *UsageSample {
 	return r
 }
 
-func (m *UsageSample) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *StepUsage) CloneVT() *StepUsage {
 	if m == nil {
 		return (*StepUsage)(nil)
@@ -2995,10 +2622,6 @@ func (m *StepUsage) CloneVT() *StepUsage {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *StepUsage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Config) CloneVT() *Config {
@@ -3127,10 +2750,6 @@ func (m *Config) CloneVT() *Config {
 	return r
 }
 
-func (m *Config) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *LicenseDef) CloneVT() *LicenseDef {
 	if m == nil {
 		return (*LicenseDef)(nil)
@@ -3145,10 +2764,6 @@ func (m *LicenseDef) CloneVT() *LicenseDef {
 	return r
 }
 
-func (m *LicenseDef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Setting) CloneVT() *Setting {
 	if m == nil {
 		return (*Setting)(nil)
@@ -3161,10 +2776,6 @@ func (m *Setting) CloneVT() *Setting {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Setting) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *CgroupConf) CloneVT() *CgroupConf {
@@ -3186,10 +2797,6 @@ func (m *CgroupConf) CloneVT() *CgroupConf {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *CgroupConf) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NodeDef) CloneVT() *NodeDef {
@@ -3239,10 +2846,6 @@ func (m *NodeDef) CloneVT() *NodeDef {
 	return r
 }
 
-func (m *NodeDef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *GresDef) CloneVT() *GresDef {
 	if m == nil {
 		return (*GresDef)(nil)
@@ -3259,10 +2862,6 @@ func (m *GresDef) CloneVT() *GresDef {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *GresDef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *PartitionDef) CloneVT() *PartitionDef {
@@ -3334,10 +2933,6 @@ func (m *PartitionDef) CloneVT() *PartitionDef {
 	return r
 }
 
-func (m *PartitionDef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (this *IntentBatch) EqualVT(that *IntentBatch) bool {
 	if this == that {
 		return true
@@ -3364,13 +2959,6 @@ func (this *IntentBatch) EqualVT(that *IntentBatch) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *IntentBatch) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*IntentBatch)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Intent) EqualVT(that *Intent) bool {
 	if this == that {
 		return true
@@ -3395,13 +2983,6 @@ func (this *Intent) EqualVT(that *Intent) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Intent) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Intent)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Author) EqualVT(that *Author) bool {
 	if this == that {
 		return true
@@ -3444,13 +3025,6 @@ func (this *Author) EqualVT(that *Author) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Author) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Author)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *BlobRef) EqualVT(that *BlobRef) bool {
 	if this == that {
 		return true
@@ -3472,13 +3046,6 @@ func (this *BlobRef) EqualVT(that *BlobRef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *BlobRef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*BlobRef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Submit) EqualVT(that *Submit) bool {
 	if this == that {
 		return true
@@ -3505,13 +3072,6 @@ func (this *Submit) EqualVT(that *Submit) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Submit) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Submit)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Target) EqualVT(that *Target) bool {
 	if this == that {
 		return true
@@ -3548,13 +3108,6 @@ func (this *Target) EqualVT(that *Target) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Target) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Target)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Filter) EqualVT(that *Filter) bool {
 	if this == that {
 		return true
@@ -3627,13 +3180,6 @@ func (this *Filter) EqualVT(that *Filter) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Filter) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Filter)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Cancel) EqualVT(that *Cancel) bool {
 	if this == that {
 		return true
@@ -3675,13 +3221,6 @@ func (this *Cancel) EqualVT(that *Cancel) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Cancel) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Cancel)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Select) EqualVT(that *Select) bool {
 	if this == that {
 		return true
@@ -3711,13 +3250,6 @@ func (this *Select) EqualVT(that *Select) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Select) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Select)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Requeue) EqualVT(that *Requeue) bool {
 	if this == that {
 		return true
@@ -3753,13 +3285,6 @@ func (this *Requeue) EqualVT(that *Requeue) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Requeue) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Requeue)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Notify) EqualVT(that *Notify) bool {
 	if this == that {
 		return true
@@ -3789,13 +3314,6 @@ func (this *Notify) EqualVT(that *Notify) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Notify) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Notify)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *SetConfig) EqualVT(that *SetConfig) bool {
 	if this == that {
 		return true
@@ -3826,13 +3344,6 @@ func (this *SetConfig) EqualVT(that *SetConfig) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *SetConfig) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*SetConfig)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Complete) EqualVT(that *Complete) bool {
 	if this == that {
 		return true
@@ -3851,13 +3362,6 @@ func (this *Complete) EqualVT(that *Complete) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Complete) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Complete)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UpdateStep) EqualVT(that *UpdateStep) bool {
 	if this == that {
 		return true
@@ -3890,13 +3394,6 @@ func (this *UpdateStep) EqualVT(that *UpdateStep) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UpdateStep) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UpdateStep)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Crontab) EqualVT(that *Crontab) bool {
 	if this == that {
 		return true
@@ -3932,13 +3429,6 @@ func (this *Crontab) EqualVT(that *Crontab) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Crontab) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Crontab)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Cron) EqualVT(that *Cron) bool {
 	if this == that {
 		return true
@@ -3975,13 +3465,6 @@ func (this *Cron) EqualVT(that *Cron) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Cron) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Cron)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Zone) EqualVT(that *Zone) bool {
 	if this == that {
 		return true
@@ -4014,13 +3497,6 @@ func (this *Zone) EqualVT(that *Zone) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Zone) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Zone)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ZoneShift) EqualVT(that *ZoneShift) bool {
 	if this == that {
 		return true
@@ -4036,13 +3512,6 @@ func (this *ZoneShift) EqualVT(that *ZoneShift) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ZoneShift) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ZoneShift)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Trigger) EqualVT(that *Trigger) bool {
 	if this == that {
 		return true
@@ -4085,13 +3554,6 @@ func (this *Trigger) EqualVT(that *Trigger) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Trigger) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Trigger)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ClearTriggers) EqualVT(that *ClearTriggers) bool {
 	if this == that {
 		return true
@@ -4110,13 +3572,6 @@ func (this *ClearTriggers) EqualVT(that *ClearTriggers) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ClearTriggers) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ClearTriggers)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UpdateJob) EqualVT(that *UpdateJob) bool {
 	if this == that {
 		return true
@@ -4330,13 +3785,6 @@ func (this *UpdateJob) EqualVT(that *UpdateJob) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UpdateJob) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UpdateJob)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UpdateNode) EqualVT(that *UpdateNode) bool {
 	if this == that {
 		return true
@@ -4402,13 +3850,6 @@ func (this *UpdateNode) EqualVT(that *UpdateNode) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UpdateNode) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UpdateNode)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UpdatePartition) EqualVT(that *UpdatePartition) bool {
 	if this == that {
 		return true
@@ -4442,13 +3883,6 @@ func (this *UpdatePartition) EqualVT(that *UpdatePartition) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UpdatePartition) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UpdatePartition)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Policy) EqualVT(that *Policy) bool {
 	if this == that {
 		return true
@@ -4475,13 +3909,6 @@ func (this *Policy) EqualVT(that *Policy) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Policy) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Policy)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PolicyAct) EqualVT(that *PolicyAct) bool {
 	if this == that {
 		return true
@@ -4554,13 +3981,6 @@ func (this *PolicyAct) EqualVT(that *PolicyAct) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PolicyAct) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PolicyAct)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PolicySettings) EqualVT(that *PolicySettings) bool {
 	if this == that {
 		return true
@@ -4626,13 +4046,6 @@ func (this *PolicySettings) EqualVT(that *PolicySettings) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PolicySettings) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PolicySettings)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ListChange) EqualVT(that *ListChange) bool {
 	if this == that {
 		return true
@@ -4672,13 +4085,6 @@ func (this *ListChange) EqualVT(that *ListChange) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ListChange) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ListChange)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *LimitChange) EqualVT(that *LimitChange) bool {
 	if this == that {
 		return true
@@ -4714,13 +4120,6 @@ func (this *LimitChange) EqualVT(that *LimitChange) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *LimitChange) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*LimitChange)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *LimitValue) EqualVT(that *LimitValue) bool {
 	if this == that {
 		return true
@@ -4753,13 +4152,6 @@ func (this *LimitValue) EqualVT(that *LimitValue) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *LimitValue) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*LimitValue)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TresCount) EqualVT(that *TresCount) bool {
 	if this == that {
 		return true
@@ -4778,13 +4170,6 @@ func (this *TresCount) EqualVT(that *TresCount) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TresCount) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TresCount)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *JobSpec) EqualVT(that *JobSpec) bool {
 	if this == that {
 		return true
@@ -5154,13 +4539,6 @@ func (this *JobSpec) EqualVT(that *JobSpec) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *JobSpec) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*JobSpec)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Gres) EqualVT(that *Gres) bool {
 	if this == that {
 		return true
@@ -5182,13 +4560,6 @@ func (this *Gres) EqualVT(that *Gres) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Gres) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Gres)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ArraySpec) EqualVT(that *ArraySpec) bool {
 	if this == that {
 		return true
@@ -5213,13 +4584,6 @@ func (this *ArraySpec) EqualVT(that *ArraySpec) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ArraySpec) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ArraySpec)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Dependency) EqualVT(that *Dependency) bool {
 	if this == that {
 		return true
@@ -5244,13 +4608,6 @@ func (this *Dependency) EqualVT(that *Dependency) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Dependency) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Dependency)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *WarnSignal) EqualVT(that *WarnSignal) bool {
 	if this == that {
 		return true
@@ -5272,13 +4629,6 @@ func (this *WarnSignal) EqualVT(that *WarnSignal) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *WarnSignal) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*WarnSignal)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Rlimit) EqualVT(that *Rlimit) bool {
 	if this == that {
 		return true
@@ -5297,13 +4647,6 @@ func (this *Rlimit) EqualVT(that *Rlimit) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Rlimit) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Rlimit)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *SchedMessage) EqualVT(that *SchedMessage) bool {
 	if this == that {
 		return true
@@ -5325,13 +4668,6 @@ func (this *SchedMessage) EqualVT(that *SchedMessage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *SchedMessage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*SchedMessage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *SchedMessage_Term) EqualVT(thatIface isSchedMessage_Kind) bool {
 	that, ok := thatIface.(*SchedMessage_Term)
 	if !ok {
@@ -5412,13 +4748,6 @@ func (this *Term) EqualVT(that *Term) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Term) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Term)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Cycle) EqualVT(that *Cycle) bool {
 	if this == that {
 		return true
@@ -5475,13 +4804,6 @@ func (this *Cycle) EqualVT(that *Cycle) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Cycle) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Cycle)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Observed) EqualVT(that *Observed) bool {
 	if this == that {
 		return true
@@ -5515,13 +4837,6 @@ func (this *Observed) EqualVT(that *Observed) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Observed) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Observed)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Fact) EqualVT(that *Fact) bool {
 	if this == that {
 		return true
@@ -5541,13 +4856,6 @@ func (this *Fact) EqualVT(that *Fact) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Fact) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Fact)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Fact_Admitted) EqualVT(thatIface isFact_Kind) bool {
 	that, ok := thatIface.(*Fact_Admitted)
 	if !ok {
@@ -6263,13 +5571,6 @@ func (this *IntentRef) EqualVT(that *IntentRef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *IntentRef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*IntentRef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Admitted) EqualVT(that *Admitted) bool {
 	if this == that {
 		return true
@@ -6300,13 +5601,6 @@ func (this *Admitted) EqualVT(that *Admitted) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Admitted) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Admitted)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Owner) EqualVT(that *Owner) bool {
 	if this == that {
 		return true
@@ -6337,13 +5631,6 @@ func (this *Owner) EqualVT(that *Owner) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Owner) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Owner)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Judged) EqualVT(that *Judged) bool {
 	if this == that {
 		return true
@@ -6382,13 +5669,6 @@ func (this *Judged) EqualVT(that *Judged) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Judged) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Judged)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Verdict) EqualVT(that *Verdict) bool {
 	if this == that {
 		return true
@@ -6410,13 +5690,6 @@ func (this *Verdict) EqualVT(that *Verdict) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Verdict) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Verdict)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Allocation) EqualVT(that *Allocation) bool {
 	if this == that {
 		return true
@@ -6446,13 +5719,6 @@ func (this *Allocation) EqualVT(that *Allocation) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Allocation) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Allocation)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeShare) EqualVT(that *NodeShare) bool {
 	if this == that {
 		return true
@@ -6509,13 +5775,6 @@ func (this *NodeShare) EqualVT(that *NodeShare) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeShare) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeShare)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *GresShare) EqualVT(that *GresShare) bool {
 	if this == that {
 		return true
@@ -6540,13 +5799,6 @@ func (this *GresShare) EqualVT(that *GresShare) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *GresShare) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*GresShare)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Placed) EqualVT(that *Placed) bool {
 	if this == that {
 		return true
@@ -6583,13 +5835,6 @@ func (this *Placed) EqualVT(that *Placed) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Placed) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Placed)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PlacedTogether) EqualVT(that *PlacedTogether) bool {
 	if this == that {
 		return true
@@ -6616,13 +5861,6 @@ func (this *PlacedTogether) EqualVT(that *PlacedTogether) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PlacedTogether) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PlacedTogether)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Stopping) EqualVT(that *Stopping) bool {
 	if this == that {
 		return true
@@ -6662,13 +5900,6 @@ func (this *Stopping) EqualVT(that *Stopping) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Stopping) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Stopping)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Ended) EqualVT(that *Ended) bool {
 	if this == that {
 		return true
@@ -6711,13 +5942,6 @@ func (this *Ended) EqualVT(that *Ended) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Ended) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Ended)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Held) EqualVT(that *Held) bool {
 	if this == that {
 		return true
@@ -6754,13 +5978,6 @@ func (this *Held) EqualVT(that *Held) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Held) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Held)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Released) EqualVT(that *Released) bool {
 	if this == that {
 		return true
@@ -6791,13 +6008,6 @@ func (this *Released) EqualVT(that *Released) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Released) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Released)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Updated) EqualVT(that *Updated) bool {
 	if this == that {
 		return true
@@ -6816,13 +6026,6 @@ func (this *Updated) EqualVT(that *Updated) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Updated) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Updated)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Requeued) EqualVT(that *Requeued) bool {
 	if this == that {
 		return true
@@ -6859,13 +6062,6 @@ func (this *Requeued) EqualVT(that *Requeued) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Requeued) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Requeued)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Signalled) EqualVT(that *Signalled) bool {
 	if this == that {
 		return true
@@ -6899,13 +6095,6 @@ func (this *Signalled) EqualVT(that *Signalled) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Signalled) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Signalled)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Suspended) EqualVT(that *Suspended) bool {
 	if this == that {
 		return true
@@ -6924,13 +6113,6 @@ func (this *Suspended) EqualVT(that *Suspended) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Suspended) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Suspended)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Resumed) EqualVT(that *Resumed) bool {
 	if this == that {
 		return true
@@ -6949,13 +6131,6 @@ func (this *Resumed) EqualVT(that *Resumed) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Resumed) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Resumed)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeChanged) EqualVT(that *NodeChanged) bool {
 	if this == that {
 		return true
@@ -6983,13 +6158,6 @@ func (this *NodeChanged) EqualVT(that *NodeChanged) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeChanged) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeChanged)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeLost) EqualVT(that *NodeLost) bool {
 	if this == that {
 		return true
@@ -7005,13 +6173,6 @@ func (this *NodeLost) EqualVT(that *NodeLost) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeLost) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeLost)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeReturned) EqualVT(that *NodeReturned) bool {
 	if this == that {
 		return true
@@ -7024,13 +6185,6 @@ func (this *NodeReturned) EqualVT(that *NodeReturned) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeReturned) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeReturned)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Configured) EqualVT(that *Configured) bool {
 	if this == that {
 		return true
@@ -7046,13 +6200,6 @@ func (this *Configured) EqualVT(that *Configured) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Configured) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Configured)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Administered) EqualVT(that *Administered) bool {
 	if this == that {
 		return true
@@ -7074,13 +6221,6 @@ func (this *Administered) EqualVT(that *Administered) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Administered) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Administered)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PartitionChanged) EqualVT(that *PartitionChanged) bool {
 	if this == that {
 		return true
@@ -7099,13 +6239,6 @@ func (this *PartitionChanged) EqualVT(that *PartitionChanged) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PartitionChanged) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PartitionChanged)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Notified) EqualVT(that *Notified) bool {
 	if this == that {
 		return true
@@ -7127,13 +6260,6 @@ func (this *Notified) EqualVT(that *Notified) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Notified) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Notified)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepLimited) EqualVT(that *StepLimited) bool {
 	if this == that {
 		return true
@@ -7158,13 +6284,6 @@ func (this *StepLimited) EqualVT(that *StepLimited) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepLimited) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepLimited)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ConfigSet) EqualVT(that *ConfigSet) bool {
 	if this == that {
 		return true
@@ -7194,13 +6313,6 @@ func (this *ConfigSet) EqualVT(that *ConfigSet) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ConfigSet) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ConfigSet)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *CrontabSet) EqualVT(that *CrontabSet) bool {
 	if this == that {
 		return true
@@ -7237,13 +6349,6 @@ func (this *CrontabSet) EqualVT(that *CrontabSet) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *CrontabSet) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*CrontabSet)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ZoneSet) EqualVT(that *ZoneSet) bool {
 	if this == that {
 		return true
@@ -7256,13 +6361,6 @@ func (this *ZoneSet) EqualVT(that *ZoneSet) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ZoneSet) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ZoneSet)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ClockSet) EqualVT(that *ClockSet) bool {
 	if this == that {
 		return true
@@ -7275,13 +6373,6 @@ func (this *ClockSet) EqualVT(that *ClockSet) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ClockSet) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ClockSet)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TriggerSet) EqualVT(that *TriggerSet) bool {
 	if this == that {
 		return true
@@ -7297,13 +6388,6 @@ func (this *TriggerSet) EqualVT(that *TriggerSet) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TriggerSet) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TriggerSet)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TriggersCleared) EqualVT(that *TriggersCleared) bool {
 	if this == that {
 		return true
@@ -7328,13 +6412,6 @@ func (this *TriggersCleared) EqualVT(that *TriggersCleared) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TriggersCleared) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TriggersCleared)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TriggerPulled) EqualVT(that *TriggerPulled) bool {
 	if this == that {
 		return true
@@ -7350,13 +6427,6 @@ func (this *TriggerPulled) EqualVT(that *TriggerPulled) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TriggerPulled) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TriggerPulled)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeMessage) EqualVT(that *NodeMessage) bool {
 	if this == that {
 		return true
@@ -7395,13 +6465,6 @@ func (this *NodeMessage) EqualVT(that *NodeMessage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeMessage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeMessage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeFact) EqualVT(that *NodeFact) bool {
 	if this == that {
 		return true
@@ -7421,13 +6484,6 @@ func (this *NodeFact) EqualVT(that *NodeFact) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeFact) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeFact)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeFact_Up) EqualVT(thatIface isNodeFact_Kind) bool {
 	that, ok := thatIface.(*NodeFact_Up)
 	if !ok {
@@ -7563,13 +6619,6 @@ func (this *NodeUp) EqualVT(that *NodeUp) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeUp) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeUp)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *RunRef) EqualVT(that *RunRef) bool {
 	if this == that {
 		return true
@@ -7588,13 +6637,6 @@ func (this *RunRef) EqualVT(that *RunRef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *RunRef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*RunRef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Inventory) EqualVT(that *Inventory) bool {
 	if this == that {
 		return true
@@ -7669,13 +6711,6 @@ func (this *Inventory) EqualVT(that *Inventory) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Inventory) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Inventory)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Beat) EqualVT(that *Beat) bool {
 	if this == that {
 		return true
@@ -7700,13 +6735,6 @@ func (this *Beat) EqualVT(that *Beat) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Beat) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Beat)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Device) EqualVT(that *Device) bool {
 	if this == that {
 		return true
@@ -7743,13 +6771,6 @@ func (this *Device) EqualVT(that *Device) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Device) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Device)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepStarted) EqualVT(that *StepStarted) bool {
 	if this == that {
 		return true
@@ -7774,13 +6795,6 @@ func (this *StepStarted) EqualVT(that *StepStarted) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepStarted) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepStarted)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepPart) EqualVT(that *StepPart) bool {
 	if this == that {
 		return true
@@ -7869,13 +6883,6 @@ func (this *StepPart) EqualVT(that *StepPart) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepPart) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepPart)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepExited) EqualVT(that *StepExited) bool {
 	if this == that {
 		return true
@@ -7924,13 +6931,6 @@ func (this *StepExited) EqualVT(that *StepExited) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepExited) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepExited)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Usage) EqualVT(that *Usage) bool {
 	if this == that {
 		return true
@@ -7982,13 +6982,6 @@ func (this *Usage) EqualVT(that *Usage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Usage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Usage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TaskPeaks) EqualVT(that *TaskPeaks) bool {
 	if this == that {
 		return true
@@ -8031,13 +7024,6 @@ func (this *TaskPeaks) EqualVT(that *TaskPeaks) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TaskPeaks) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TaskPeaks)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *DeviceAiling) EqualVT(that *DeviceAiling) bool {
 	if this == that {
 		return true
@@ -8056,13 +7042,6 @@ func (this *DeviceAiling) EqualVT(that *DeviceAiling) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *DeviceAiling) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*DeviceAiling)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ShareMessage) EqualVT(that *ShareMessage) bool {
 	if this == that {
 		return true
@@ -8095,13 +7074,6 @@ func (this *ShareMessage) EqualVT(that *ShareMessage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ShareMessage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ShareMessage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ShareFactor) EqualVT(that *ShareFactor) bool {
 	if this == that {
 		return true
@@ -8120,13 +7092,6 @@ func (this *ShareFactor) EqualVT(that *ShareFactor) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ShareFactor) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ShareFactor)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UsageSample) EqualVT(that *UsageSample) bool {
 	if this == that {
 		return true
@@ -8159,13 +7124,6 @@ func (this *UsageSample) EqualVT(that *UsageSample) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UsageSample) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UsageSample)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepUsage) EqualVT(that *StepUsage) bool {
 	if this == that {
 		return true
@@ -8190,13 +7148,6 @@ func (this *StepUsage) EqualVT(that *StepUsage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepUsage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepUsage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Config) EqualVT(that *Config) bool {
 	if this == that {
 		return true
@@ -8478,13 +7429,6 @@ func (this *Config) EqualVT(that *Config) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Config) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Config)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *LicenseDef) EqualVT(that *LicenseDef) bool {
 	if this == that {
 		return true
@@ -8500,13 +7444,6 @@ func (this *LicenseDef) EqualVT(that *LicenseDef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *LicenseDef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*LicenseDef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Setting) EqualVT(that *Setting) bool {
 	if this == that {
 		return true
@@ -8522,13 +7459,6 @@ func (this *Setting) EqualVT(that *Setting) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Setting) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Setting)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *CgroupConf) EqualVT(that *CgroupConf) bool {
 	if this == that {
 		return true
@@ -8565,13 +7495,6 @@ func (this *CgroupConf) EqualVT(that *CgroupConf) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *CgroupConf) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*CgroupConf)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeDef) EqualVT(that *NodeDef) bool {
 	if this == that {
 		return true
@@ -8670,13 +7593,6 @@ func (this *NodeDef) EqualVT(that *NodeDef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeDef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeDef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *GresDef) EqualVT(that *GresDef) bool {
 	if this == that {
 		return true
@@ -8704,13 +7620,6 @@ func (this *GresDef) EqualVT(that *GresDef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *GresDef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*GresDef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PartitionDef) EqualVT(that *PartitionDef) bool {
 	if this == that {
 		return true
@@ -8861,13 +7770,6 @@ func (this *PartitionDef) EqualVT(that *PartitionDef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PartitionDef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PartitionDef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *IntentBatch) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil

@@ -10,10 +10,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"stint/events"
+	"stint/events/schema"
 	"stint/ledger/rows"
 )
 
@@ -62,7 +61,7 @@ func dump(t testing.TB, l *Ledger) string {
 	var b bytes.Buffer
 	err := scan(l.db, []byte{0}, []byte{0xff}, func(key, value []byte) error {
 		var m interface {
-			proto.Message
+			schema.Message
 			UnmarshalVT([]byte) error
 		}
 		switch {
@@ -82,7 +81,7 @@ func dump(t testing.TB, l *Ledger) string {
 			if err := m.UnmarshalVT(value); err != nil {
 				return err
 			}
-			j, err := protojson.Marshal(m)
+			j, err := schema.JSON(m)
 			if err != nil {
 				return err
 			}

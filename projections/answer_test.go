@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"stint/events"
+	"stint/events/schema"
 )
 
 // queue is a state with a bit of everything, made by a script.
@@ -89,11 +90,11 @@ func TestAskJobs(t *testing.T) {
 // What columns and records do not show is left out of a job, and nothing else: a job with everything in it loses these fields.
 func TestSlim(t *testing.T) {
 	full := &events.JobSpec{}
-	everything(full.ProtoReflect())
+	everything(schema.Of(full))
 	thin := slim(&Job{Spec: full, Owner: &events.Owner{Uid: 1, Groups: []uint32{2}}})
 	gone := []string{}
-	full.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		if !thin.Spec.ProtoReflect().Has(f) {
+	schema.Of(full).Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if !schema.Of(thin.Spec).Has(f) {
 			gone = append(gone, string(f.Name()))
 		}
 		return true

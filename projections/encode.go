@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"stint/events"
 )
 
@@ -31,15 +29,24 @@ func Encode(r Reader, outcomes OutcomeSource, ask *Ask) ([]byte, error) {
 		}
 	}
 	if unknown {
-		e.buf = protowire.AppendVarint(protowire.AppendTag(e.buf, 2, protowire.VarintType), 1)
+		e.buf = appendNumber(e.buf, 2, 1)
 	}
 	size := len(e.buf) - head
 	var front [head]byte
-	b := protowire.AppendVarint(protowire.AppendTag(front[:0], 1, protowire.VarintType), r.Seq())
-	b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(r.At()))
-	b = protowire.AppendVarint(protowire.AppendTag(b, 4, protowire.BytesType), uint64(size))
+	b := appendNumber(front[:0], 1, r.Seq())
+	b = appendNumber(b, 2, uint64(r.At()))
+	b = appendLength(b, 4, uint64(size))
 	copy(e.buf[head-len(b):head], b)
 	return e.buf[head-len(b):], nil
+}
+
+// appendNumber appends a field that is a number, appendLength what stands before the bytes of one that is a message.
+func appendNumber(b []byte, field, n uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, field<<3), n)
+}
+
+func appendLength(b []byte, field, n uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, field<<3|2), n)
 }
 
 // rowEncoder writes the fields of an AnswerJobs.
@@ -61,9 +68,9 @@ type sized interface {
 	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
-func (e *rowEncoder) add(field protowire.Number, m sized) error {
+func (e *rowEncoder) add(field uint64, m sized) error {
 	n := m.SizeVT()
-	e.buf = protowire.AppendVarint(protowire.AppendTag(e.buf, field, protowire.BytesType), uint64(n))
+	e.buf = appendLength(e.buf, field, uint64(n))
 	at := len(e.buf)
 	e.buf = slices.Grow(e.buf, n)[:at+n]
 	_, err := m.MarshalToSizedBufferVT(e.buf[at:])

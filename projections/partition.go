@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"stint/events"
 )
 
@@ -84,11 +82,9 @@ func (c *Cluster) configSet(f *events.ConfigSet) string {
 
 // shallow is a configuration whose lists may be replaced; what they hold is shared.
 func shallow(from *events.Config) *events.Config {
-	config := &events.Config{}
-	to, of := config.ProtoReflect(), from.ProtoReflect()
-	of.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		to.Set(fd, v)
-		return true
-	})
-	return config
+	if from == nil {
+		return &events.Config{}
+	}
+	config := *from
+	return &config
 }

@@ -10,19 +10,9 @@
 package projections
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
 	events "stint/events"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
+	plaintext "stint/events/plain"
+	strconv "strconv"
 )
 
 type Fulfilment int32
@@ -40,24 +30,17 @@ func (x Fulfilment) Enum() *Fulfilment {
 }
 
 func (x Fulfilment) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "UNFULFILLED"
+	case 1:
+		return "FULFILLED"
+	case 2:
+		return "NEVER"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Fulfilment) Descriptor() protoreflect.EnumDescriptor {
-	file_projections_state_proto_init()
-	return file_projections_state_proto_enumTypes[0].Descriptor()
-}
-
-func (Fulfilment) Type() protoreflect.EnumType {
-	file_projections_state_proto_init()
-	return &file_projections_state_proto_enumTypes[0]
-}
-
-func (x Fulfilment) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Fulfilment.Descriptor instead.
 func (Fulfilment) EnumDescriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{0}
 }
@@ -65,96 +48,76 @@ func (Fulfilment) EnumDescriptor() ([]byte, []int) {
 // Job: one row of the queue. An array's pending remainder is one Job (array.pending holds its indices); a started task
 // is a Job of its own. The last pending task keeps the array's id.
 type Job struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Id               uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Spec             *events.JobSpec        `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"` // shared by all tasks of an array until one is updated
-	Owner            *events.Owner          `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	State            events.JobState        `protobuf:"varint,4,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
-	Completing       bool                   `protobuf:"varint,5,opt,name=completing,proto3" json:"completing,omitempty"` // the run is over or told to end, and some node has not reported yet
-	Run              uint32                 `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`               // number of the current or last run; 0: never placed
-	Restarts         uint32                 `protobuf:"varint,7,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	Priority         uint32                 `protobuf:"varint,8,opt,name=priority,proto3" json:"priority,omitempty"` // 0: held
-	Hold             events.HoldKind        `protobuf:"varint,9,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
-	Reason           events.Reason          `protobuf:"varint,10,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"` // for held, ended and requeued jobs; why others wait is an Outcome, not state
-	ReasonText       string                 `protobuf:"bytes,11,opt,name=reason_text,json=reasonText,proto3" json:"reason_text,omitempty"`
-	ArrayId          uint32                 `protobuf:"varint,12,opt,name=array_id,json=arrayId,proto3" json:"array_id,omitempty"`       // 0: not of an array
-	ArrayTask        uint32                 `protobuf:"varint,13,opt,name=array_task,json=arrayTask,proto3" json:"array_task,omitempty"` // with has_task
-	HasTask          bool                   `protobuf:"varint,14,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
-	Pending          []uint64               `protobuf:"varint,15,rep,packed,name=pending,proto3" json:"pending,omitempty"` // the array's indices that have not started; only on the record with id = array_id
-	ArrayMaxRunning  uint32                 `protobuf:"varint,16,opt,name=array_max_running,json=arrayMaxRunning,proto3" json:"array_max_running,omitempty"`
-	SubmitUs         int64                  `protobuf:"varint,20,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
-	EligibleUs       int64                  `protobuf:"varint,21,opt,name=eligible_us,json=eligibleUs,proto3" json:"eligible_us,omitempty"` // from when on it may start (may lie ahead: begin time); 0: not known yet (held, dependency)
-	BeginUs          int64                  `protobuf:"varint,22,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`          // not before
-	StartUs          int64                  `protobuf:"varint,23,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs            int64                  `protobuf:"varint,24,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // also set while it is completing, when the last of its nodes has reported
-	LimitS           uint32                 `protobuf:"varint,25,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`
-	Allocation       *events.Allocation     `protobuf:"bytes,26,opt,name=allocation,proto3" json:"allocation,omitempty"` // of the current or last run
-	Partition        string                 `protobuf:"bytes,27,opt,name=partition,proto3" json:"partition,omitempty"`   // where it runs, or the first it asked for
-	Nodes            []*RunNode             `protobuf:"bytes,28,rep,name=nodes,proto3" json:"nodes,omitempty"`           // progress of the run, in the order of the allocation
-	Stop             *Stop                  `protobuf:"bytes,29,opt,name=stop,proto3" json:"stop,omitempty"`
-	ExitCode         uint32                 `protobuf:"varint,30,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal       uint32                 `protobuf:"varint,31,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	Dependencies     []*DependencyState     `protobuf:"bytes,32,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
-	Signals          []*SignalOrder         `protobuf:"bytes,33,rep,name=signals,proto3" json:"signals,omitempty"`                                // to be delivered once each; numbered
-	Usage            *events.Usage          `protobuf:"bytes,34,opt,name=usage,proto3" json:"usage,omitempty"`                                    // of the steps that ended
-	SubmittedSeq     uint64                 `protobuf:"varint,35,opt,name=submitted_seq,json=submittedSeq,proto3" json:"submitted_seq,omitempty"` // sequence of the intent
-	ChangedSeq       uint64                 `protobuf:"varint,36,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`       // sequence of the message that last changed it
-	Backfilled       bool                   `protobuf:"varint,37,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
-	HetId            uint32                 `protobuf:"varint,38,opt,name=het_id,json=hetId,proto3" json:"het_id,omitempty"`
-	HetOffset        uint32                 `protobuf:"varint,39,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
-	SuspendedUs      int64                  `protobuf:"varint,40,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // since when, if suspended
-	SuspendedTotalUs int64                  `protobuf:"varint,41,opt,name=suspended_total_us,json=suspendedTotalUs,proto3" json:"suspended_total_us,omitempty"`
-	LeaptUs          int64                  `protobuf:"varint,62,opt,name=leapt_us,json=leaptUs,proto3" json:"leapt_us,omitempty"`             // of the current or last run: by how much clocks were set forward meanwhile, which is no time that it had
-	CancelledBy      uint32                 `protobuf:"varint,42,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // with was_cancelled
-	WasCancelled     bool                   `protobuf:"varint,43,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
-	AccrueUs         int64                  `protobuf:"varint,44,opt,name=accrue_us,json=accrueUs,proto3" json:"accrue_us,omitempty"`
-	EndCause         events.EndCause        `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
-	PlacedUs         int64                  `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
-	PlacedSeq        uint64                 `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
-	UnfitRuns        uint32                 `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
-	LicensesAlloc    string                 `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
-	Lent             bool                   `protobuf:"varint,61,opt,name=lent,proto3" json:"lent,omitempty"`                                       // it was suspended, and others may have its CPUs until it is resumed; all else it keeps
-	SpecialExit      bool                   `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`      // requeued in held state as a special exit
-	HetSize          uint32                 `protobuf:"varint,63,opt,name=het_size,json=hetSize,proto3" json:"het_size,omitempty"`                  // number of components of the heterogeneous job; their ids follow each other from het_id on
-	ResizedUs        int64                  `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
-	Resizes          uint32                 `protobuf:"varint,65,opt,name=resizes,proto3" json:"resizes,omitempty"`                                 // how often it did, in all runs
-	NextStep         uint32                 `protobuf:"varint,67,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`               // one more than the highest number of a step that nodes have told of in this run
-	Steps            []*LiveStep            `protobuf:"bytes,66,rep,name=steps,proto3" json:"steps,omitempty"`                                      // numbered ones that live, ascending; the first few thousand
-	Stopped          bool                   `protobuf:"varint,110,opt,name=stopped,proto3" json:"stopped,omitempty"`                                // its processes were told to stand still by a signal (STOP), and not to go on since
-	Recurs           bool                   `protobuf:"varint,100,opt,name=recurs,proto3" json:"recurs,omitempty"`                                  // of a crontab that still has it
-	FinishedUs       int64                  `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	Id               uint32             `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Spec             *events.JobSpec    `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"` // shared by all tasks of an array until one is updated
+	Owner            *events.Owner      `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	State            events.JobState    `protobuf:"varint,4,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
+	Completing       bool               `protobuf:"varint,5,opt,name=completing,proto3" json:"completing,omitempty"` // the run is over or told to end, and some node has not reported yet
+	Run              uint32             `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`               // number of the current or last run; 0: never placed
+	Restarts         uint32             `protobuf:"varint,7,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	Priority         uint32             `protobuf:"varint,8,opt,name=priority,proto3" json:"priority,omitempty"` // 0: held
+	Hold             events.HoldKind    `protobuf:"varint,9,opt,name=hold,proto3,enum=stint.events.HoldKind" json:"hold,omitempty"`
+	Reason           events.Reason      `protobuf:"varint,10,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"` // for held, ended and requeued jobs; why others wait is an Outcome, not state
+	ReasonText       string             `protobuf:"bytes,11,opt,name=reason_text,json=reasonText,proto3" json:"reason_text,omitempty"`
+	ArrayId          uint32             `protobuf:"varint,12,opt,name=array_id,json=arrayId,proto3" json:"array_id,omitempty"`       // 0: not of an array
+	ArrayTask        uint32             `protobuf:"varint,13,opt,name=array_task,json=arrayTask,proto3" json:"array_task,omitempty"` // with has_task
+	HasTask          bool               `protobuf:"varint,14,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
+	Pending          []uint64           `protobuf:"varint,15,rep,packed,name=pending,proto3" json:"pending,omitempty"` // the array's indices that have not started; only on the record with id = array_id
+	ArrayMaxRunning  uint32             `protobuf:"varint,16,opt,name=array_max_running,json=arrayMaxRunning,proto3" json:"array_max_running,omitempty"`
+	SubmitUs         int64              `protobuf:"varint,20,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
+	EligibleUs       int64              `protobuf:"varint,21,opt,name=eligible_us,json=eligibleUs,proto3" json:"eligible_us,omitempty"` // from when on it may start (may lie ahead: begin time); 0: not known yet (held, dependency)
+	BeginUs          int64              `protobuf:"varint,22,opt,name=begin_us,json=beginUs,proto3" json:"begin_us,omitempty"`          // not before
+	StartUs          int64              `protobuf:"varint,23,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs            int64              `protobuf:"varint,24,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // also set while it is completing, when the last of its nodes has reported
+	LimitS           uint32             `protobuf:"varint,25,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`
+	Allocation       *events.Allocation `protobuf:"bytes,26,opt,name=allocation,proto3" json:"allocation,omitempty"` // of the current or last run
+	Partition        string             `protobuf:"bytes,27,opt,name=partition,proto3" json:"partition,omitempty"`   // where it runs, or the first it asked for
+	Nodes            []*RunNode         `protobuf:"bytes,28,rep,name=nodes,proto3" json:"nodes,omitempty"`           // progress of the run, in the order of the allocation
+	Stop             *Stop              `protobuf:"bytes,29,opt,name=stop,proto3" json:"stop,omitempty"`
+	ExitCode         uint32             `protobuf:"varint,30,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal       uint32             `protobuf:"varint,31,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	Dependencies     []*DependencyState `protobuf:"bytes,32,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	Signals          []*SignalOrder     `protobuf:"bytes,33,rep,name=signals,proto3" json:"signals,omitempty"`                                // to be delivered once each; numbered
+	Usage            *events.Usage      `protobuf:"bytes,34,opt,name=usage,proto3" json:"usage,omitempty"`                                    // of the steps that ended
+	SubmittedSeq     uint64             `protobuf:"varint,35,opt,name=submitted_seq,json=submittedSeq,proto3" json:"submitted_seq,omitempty"` // sequence of the intent
+	ChangedSeq       uint64             `protobuf:"varint,36,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`       // sequence of the message that last changed it
+	Backfilled       bool               `protobuf:"varint,37,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
+	HetId            uint32             `protobuf:"varint,38,opt,name=het_id,json=hetId,proto3" json:"het_id,omitempty"`
+	HetOffset        uint32             `protobuf:"varint,39,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
+	SuspendedUs      int64              `protobuf:"varint,40,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // since when, if suspended
+	SuspendedTotalUs int64              `protobuf:"varint,41,opt,name=suspended_total_us,json=suspendedTotalUs,proto3" json:"suspended_total_us,omitempty"`
+	LeaptUs          int64              `protobuf:"varint,62,opt,name=leapt_us,json=leaptUs,proto3" json:"leapt_us,omitempty"`             // of the current or last run: by how much clocks were set forward meanwhile, which is no time that it had
+	CancelledBy      uint32             `protobuf:"varint,42,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // with was_cancelled
+	WasCancelled     bool               `protobuf:"varint,43,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
+	AccrueUs         int64              `protobuf:"varint,44,opt,name=accrue_us,json=accrueUs,proto3" json:"accrue_us,omitempty"`
+	EndCause         events.EndCause    `protobuf:"varint,45,opt,name=end_cause,json=endCause,proto3,enum=stint.events.EndCause" json:"end_cause,omitempty"`
+	PlacedUs         int64              `protobuf:"varint,46,opt,name=placed_us,json=placedUs,proto3" json:"placed_us,omitempty"`
+	PlacedSeq        uint64             `protobuf:"varint,47,opt,name=placed_seq,json=placedSeq,proto3" json:"placed_seq,omitempty"`
+	UnfitRuns        uint32             `protobuf:"varint,49,opt,name=unfit_runs,json=unfitRuns,proto3" json:"unfit_runs,omitempty"`            // runs in a row that a node could not start by its own fault; a release begins anew
+	LicensesAlloc    string             `protobuf:"bytes,60,opt,name=licenses_alloc,json=licensesAlloc,proto3" json:"licenses_alloc,omitempty"` // of the current or last run, where the job had a choice
+	Lent             bool               `protobuf:"varint,61,opt,name=lent,proto3" json:"lent,omitempty"`                                       // it was suspended, and others may have its CPUs until it is resumed; all else it keeps
+	SpecialExit      bool               `protobuf:"varint,50,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"`      // requeued in held state as a special exit
+	HetSize          uint32             `protobuf:"varint,63,opt,name=het_size,json=hetSize,proto3" json:"het_size,omitempty"`                  // number of components of the heterogeneous job; their ids follow each other from het_id on
+	ResizedUs        int64              `protobuf:"varint,64,opt,name=resized_us,json=resizedUs,proto3" json:"resized_us,omitempty"`            // of the current or last run: when it last gave up a node that was lost; 0: never
+	Resizes          uint32             `protobuf:"varint,65,opt,name=resizes,proto3" json:"resizes,omitempty"`                                 // how often it did, in all runs
+	NextStep         uint32             `protobuf:"varint,67,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`               // one more than the highest number of a step that nodes have told of in this run
+	Steps            []*LiveStep        `protobuf:"bytes,66,rep,name=steps,proto3" json:"steps,omitempty"`                                      // numbered ones that live, ascending; the first few thousand
+	Stopped          bool               `protobuf:"varint,110,opt,name=stopped,proto3" json:"stopped,omitempty"`                                // its processes were told to stand still by a signal (STOP), and not to go on since
+	Recurs           bool               `protobuf:"varint,100,opt,name=recurs,proto3" json:"recurs,omitempty"`                                  // of a crontab that still has it
+	FinishedUs       int64              `protobuf:"varint,48,opt,name=finished_us,json=finishedUs,proto3" json:"finished_us,omitempty"`         // the log's time at which it became final and all its nodes had reported: MinJobAge counts from here
+	unknownFields    []byte
 }
 
 func (x *Job) Reset() {
-	file_projections_state_proto_init()
 	*x = Job{}
-	mi := &file_projections_state_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Job) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Job) ProtoMessage() {}
 
-func (x *Job) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{0}
 }
@@ -559,46 +522,26 @@ func (x *Job) GetFinishedUs() int64 {
 }
 
 type RunNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	StartedUs     int64                  `protobuf:"varint,2,opt,name=started_us,json=startedUs,proto3" json:"started_us,omitempty"` // 0: not yet
-	ExitedUs      int64                  `protobuf:"varint,3,opt,name=exited_us,json=exitedUs,proto3" json:"exited_us,omitempty"`    // 0: not yet
-	ExitCode      uint32                 `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal    uint32                 `protobuf:"varint,5,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	Cause         events.EndCause        `protobuf:"varint,6,opt,name=cause,proto3,enum=stint.events.EndCause" json:"cause,omitempty"`
-	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string          `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	StartedUs     int64           `protobuf:"varint,2,opt,name=started_us,json=startedUs,proto3" json:"started_us,omitempty"` // 0: not yet
+	ExitedUs      int64           `protobuf:"varint,3,opt,name=exited_us,json=exitedUs,proto3" json:"exited_us,omitempty"`    // 0: not yet
+	ExitCode      uint32          `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32          `protobuf:"varint,5,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	Cause         events.EndCause `protobuf:"varint,6,opt,name=cause,proto3,enum=stint.events.EndCause" json:"cause,omitempty"`
+	Text          string          `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields []byte
 }
 
 func (x *RunNode) Reset() {
-	file_projections_state_proto_init()
 	*x = RunNode{}
-	mi := &file_projections_state_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *RunNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*RunNode) ProtoMessage() {}
 
-func (x *RunNode) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RunNode.ProtoReflect.Descriptor instead.
 func (*RunNode) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{1}
 }
@@ -654,50 +597,30 @@ func (x *RunNode) GetText() string {
 
 // LiveStep: a numbered step, from the first word of a node on it to the last.
 type LiveStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	StartUs       int64                  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,4,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	Cpus          uint32                 `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryMib     uint64                 `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	Gres          []*NodeGres            `protobuf:"bytes,7,rep,name=gres,proto3" json:"gres,omitempty"`                     // what it has: name, type and count
-	Nodes         []uint64               `protobuf:"varint,8,rep,packed,name=nodes,proto3" json:"nodes,omitempty"`           // places in the allocation, bit words: all that it was started on …
-	Open          []uint64               `protobuf:"varint,9,rep,packed,name=open,proto3" json:"open,omitempty"`             // … and those where it has not ended
-	Part          *events.StepPart       `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`                    // what one of them said of it: what is the same for all
-	LimitS        uint32                 `protobuf:"varint,11,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Step          uint32           `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	StartUs       int64            `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	Name          string           `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Tasks         uint32           `protobuf:"varint,4,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Cpus          uint32           `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	MemoryMib     uint64           `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	Gres          []*NodeGres      `protobuf:"bytes,7,rep,name=gres,proto3" json:"gres,omitempty"`                     // what it has: name, type and count
+	Nodes         []uint64         `protobuf:"varint,8,rep,packed,name=nodes,proto3" json:"nodes,omitempty"`           // places in the allocation, bit words: all that it was started on …
+	Open          []uint64         `protobuf:"varint,9,rep,packed,name=open,proto3" json:"open,omitempty"`             // … and those where it has not ended
+	Part          *events.StepPart `protobuf:"bytes,10,opt,name=part,proto3" json:"part,omitempty"`                    // what one of them said of it: what is the same for all
+	LimitS        uint32           `protobuf:"varint,11,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
+	unknownFields []byte
 }
 
 func (x *LiveStep) Reset() {
-	file_projections_state_proto_init()
 	*x = LiveStep{}
-	mi := &file_projections_state_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *LiveStep) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*LiveStep) ProtoMessage() {}
 
-func (x *LiveStep) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LiveStep.ProtoReflect.Descriptor instead.
 func (*LiveStep) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{2}
 }
@@ -780,48 +703,28 @@ func (x *LiveStep) GetLimitS() uint32 {
 }
 
 type Stop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cause         events.StopCause       `protobuf:"varint,1,opt,name=cause,proto3,enum=stint.events.StopCause" json:"cause,omitempty"`
-	ByUid         uint32                 `protobuf:"varint,2,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
-	AtUs          int64                  `protobuf:"varint,3,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	KillAfterS    uint32                 `protobuf:"varint,4,opt,name=kill_after_s,json=killAfterS,proto3" json:"kill_after_s,omitempty"`
-	HoldAfter     bool                   `protobuf:"varint,5,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"`
-	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
-	SpecialAfter  bool                   `protobuf:"varint,7,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"`
-	ExitCode      uint32                 `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal    uint32                 `protobuf:"varint,9,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cause         events.StopCause `protobuf:"varint,1,opt,name=cause,proto3,enum=stint.events.StopCause" json:"cause,omitempty"`
+	ByUid         uint32           `protobuf:"varint,2,opt,name=by_uid,json=byUid,proto3" json:"by_uid,omitempty"`
+	AtUs          int64            `protobuf:"varint,3,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	KillAfterS    uint32           `protobuf:"varint,4,opt,name=kill_after_s,json=killAfterS,proto3" json:"kill_after_s,omitempty"`
+	HoldAfter     bool             `protobuf:"varint,5,opt,name=hold_after,json=holdAfter,proto3" json:"hold_after,omitempty"`
+	Text          string           `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	SpecialAfter  bool             `protobuf:"varint,7,opt,name=special_after,json=specialAfter,proto3" json:"special_after,omitempty"`
+	ExitCode      uint32           `protobuf:"varint,8,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32           `protobuf:"varint,9,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Stop) Reset() {
-	file_projections_state_proto_init()
 	*x = Stop{}
-	mi := &file_projections_state_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Stop) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Stop) ProtoMessage() {}
 
-func (x *Stop) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{3}
 }
@@ -890,44 +793,24 @@ func (x *Stop) GetExitSignal() uint32 {
 }
 
 type DependencyState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Dependency    *events.Dependency     `protobuf:"bytes,1,opt,name=dependency,proto3" json:"dependency,omitempty"`
-	State         Fulfilment             `protobuf:"varint,2,opt,name=state,proto3,enum=stint.projections.Fulfilment" json:"state,omitempty"`
-	SinceUs       int64                  `protobuf:"varint,3,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // fulfilled: since when (AFTER with a delay: from when on, may lie ahead)
-	Ready         []uint64               `protobuf:"varint,4,rep,packed,name=ready,proto3" json:"ready,omitempty"`             // AFTER_CORR of an array's remainder: indices whose counterpart ended well …
-	Never         []uint64               `protobuf:"varint,5,rep,packed,name=never,proto3" json:"never,omitempty"`             // … and whose counterpart ended otherwise (bit words)
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Dependency    *events.Dependency `protobuf:"bytes,1,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	State         Fulfilment         `protobuf:"varint,2,opt,name=state,proto3,enum=stint.projections.Fulfilment" json:"state,omitempty"`
+	SinceUs       int64              `protobuf:"varint,3,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // fulfilled: since when (AFTER with a delay: from when on, may lie ahead)
+	Ready         []uint64           `protobuf:"varint,4,rep,packed,name=ready,proto3" json:"ready,omitempty"`             // AFTER_CORR of an array's remainder: indices whose counterpart ended well …
+	Never         []uint64           `protobuf:"varint,5,rep,packed,name=never,proto3" json:"never,omitempty"`             // … and whose counterpart ended otherwise (bit words)
+	unknownFields []byte
 }
 
 func (x *DependencyState) Reset() {
-	file_projections_state_proto_init()
 	*x = DependencyState{}
-	mi := &file_projections_state_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *DependencyState) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*DependencyState) ProtoMessage() {}
 
-func (x *DependencyState) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DependencyState.ProtoReflect.Descriptor instead.
 func (*DependencyState) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{4}
 }
@@ -968,46 +851,26 @@ func (x *DependencyState) GetNever() []uint64 {
 }
 
 type SignalOrder struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
-	BatchOnly     bool                   `protobuf:"varint,3,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"`
-	Full          bool                   `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`
-	Step          uint32                 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
-	HasStep       bool                   `protobuf:"varint,6,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
-	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Number        uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Signal        int32  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
+	BatchOnly     bool   `protobuf:"varint,3,opt,name=batch_only,json=batchOnly,proto3" json:"batch_only,omitempty"`
+	Full          bool   `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`
+	Step          uint32 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	HasStep       bool   `protobuf:"varint,6,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
+	Text          string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields []byte
 }
 
 func (x *SignalOrder) Reset() {
-	file_projections_state_proto_init()
 	*x = SignalOrder{}
-	mi := &file_projections_state_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *SignalOrder) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*SignalOrder) ProtoMessage() {}
 
-func (x *SignalOrder) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SignalOrder.ProtoReflect.Descriptor instead.
 func (*SignalOrder) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{5}
 }
@@ -1064,48 +927,28 @@ func (x *SignalOrder) GetText() string {
 // Array: what is known of a whole array while any of it is hot. started is filled in snapshots and answers only; in memory
 // the tasks are kept beside the record (ArrayTask, EachArrayTask of a Reader), since a big array starts tasks by the thousand.
 type Array struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Total         uint32                 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	Running       uint32                 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
-	Completed     uint32                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"` // ended well
-	Failed        uint32                 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`       // ended otherwise
-	Started       []*TaskJob             `protobuf:"bytes,6,rep,name=started,proto3" json:"started,omitempty"`      // tasks that have a record of their own or left the queue, ascending
-	MaxRunning    uint32                 `protobuf:"varint,7,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
-	MaxExitCode   uint32                 `protobuf:"varint,8,opt,name=max_exit_code,json=maxExitCode,proto3" json:"max_exit_code,omitempty"`       // highest exit code of the tasks that ended …
-	MaxExitSignal uint32                 `protobuf:"varint,9,opt,name=max_exit_signal,json=maxExitSignal,proto3" json:"max_exit_signal,omitempty"` // … and highest signal that ended one
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32     `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Total         uint32     `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Running       uint32     `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	Completed     uint32     `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"` // ended well
+	Failed        uint32     `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`       // ended otherwise
+	Started       []*TaskJob `protobuf:"bytes,6,rep,name=started,proto3" json:"started,omitempty"`      // tasks that have a record of their own or left the queue, ascending
+	MaxRunning    uint32     `protobuf:"varint,7,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
+	MaxExitCode   uint32     `protobuf:"varint,8,opt,name=max_exit_code,json=maxExitCode,proto3" json:"max_exit_code,omitempty"`       // highest exit code of the tasks that ended …
+	MaxExitSignal uint32     `protobuf:"varint,9,opt,name=max_exit_signal,json=maxExitSignal,proto3" json:"max_exit_signal,omitempty"` // … and highest signal that ended one
+	unknownFields []byte
 }
 
 func (x *Array) Reset() {
-	file_projections_state_proto_init()
 	*x = Array{}
-	mi := &file_projections_state_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Array) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Array) ProtoMessage() {}
 
-func (x *Array) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{6}
 }
@@ -1174,43 +1017,23 @@ func (x *Array) GetMaxExitSignal() uint32 {
 }
 
 type TaskJob struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          uint32                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`
-	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
-	State         events.JobState        `protobuf:"varint,3,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
-	Ended         bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Task          uint32          `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`
+	Job           uint32          `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	State         events.JobState `protobuf:"varint,3,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
+	Ended         bool            `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TaskJob) Reset() {
-	file_projections_state_proto_init()
 	*x = TaskJob{}
-	mi := &file_projections_state_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TaskJob) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TaskJob) ProtoMessage() {}
 
-func (x *TaskJob) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TaskJob.ProtoReflect.Descriptor instead.
 func (*TaskJob) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{7}
 }
@@ -1244,7 +1067,6 @@ func (x *TaskJob) GetEnded() bool {
 }
 
 type Node struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Index           uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"` // its place in the configuration
 	Def             *events.NodeDef        `protobuf:"bytes,3,opt,name=def,proto3" json:"def,omitempty"`      // its own values (names = its name)
@@ -1283,38 +1105,19 @@ type Node struct {
 	InstanceId      string                 `protobuf:"bytes,35,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	InstanceType    string                 `protobuf:"bytes,36,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
 	Doubled         bool                   `protobuf:"varint,39,opt,name=doubled,proto3" json:"doubled,omitempty"` // some CPUs are two jobs' at once: one was suspended, and resumed while the other ran
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	unknownFields   []byte
 }
 
 func (x *Node) Reset() {
-	file_projections_state_proto_init()
 	*x = Node{}
-	mi := &file_projections_state_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Node) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Node) ProtoMessage() {}
 
-func (x *Node) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{8}
 }
@@ -1586,43 +1389,23 @@ func (x *Node) GetDoubled() bool {
 }
 
 type NodeGres struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Used          []uint64               `protobuf:"varint,4,rep,packed,name=used,proto3" json:"used,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string   `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          string   `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Count         uint64   `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Used          []uint64 `protobuf:"varint,4,rep,packed,name=used,proto3" json:"used,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeGres) Reset() {
-	file_projections_state_proto_init()
 	*x = NodeGres{}
-	mi := &file_projections_state_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeGres) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeGres) ProtoMessage() {}
 
-func (x *NodeGres) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeGres.ProtoReflect.Descriptor instead.
 func (*NodeGres) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{9}
 }
@@ -1656,46 +1439,26 @@ func (x *NodeGres) GetUsed() []uint64 {
 }
 
 type Account struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Organization  string                 `protobuf:"bytes,4,opt,name=organization,proto3" json:"organization,omitempty"`
-	Coordinators  []string               `protobuf:"bytes,5,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
-	CreatedUs     int64                  `protobuf:"varint,6,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
-	Deleted       bool                   `protobuf:"varint,7,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32   `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string   `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string   `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Organization  string   `protobuf:"bytes,4,opt,name=organization,proto3" json:"organization,omitempty"`
+	Coordinators  []string `protobuf:"bytes,5,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	CreatedUs     int64    `protobuf:"varint,6,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool     `protobuf:"varint,7,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Account) Reset() {
-	file_projections_state_proto_init()
 	*x = Account{}
-	mi := &file_projections_state_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Account) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Account) ProtoMessage() {}
 
-func (x *Account) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{10}
 }
@@ -1750,45 +1513,25 @@ func (x *Account) GetDeleted() bool {
 }
 
 type User struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	AdminLevel    events.AdminLevel      `protobuf:"varint,3,opt,name=admin_level,json=adminLevel,proto3,enum=stint.events.AdminLevel" json:"admin_level,omitempty"`
-	Defaults      []*UserDefault         `protobuf:"bytes,4,rep,name=defaults,proto3" json:"defaults,omitempty"` // by cluster
-	CreatedUs     int64                  `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
-	Deleted       bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32            `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string            `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	AdminLevel    events.AdminLevel `protobuf:"varint,3,opt,name=admin_level,json=adminLevel,proto3,enum=stint.events.AdminLevel" json:"admin_level,omitempty"`
+	Defaults      []*UserDefault    `protobuf:"bytes,4,rep,name=defaults,proto3" json:"defaults,omitempty"` // by cluster
+	CreatedUs     int64             `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool              `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *User) Reset() {
-	file_projections_state_proto_init()
 	*x = User{}
-	mi := &file_projections_state_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *User) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*User) ProtoMessage() {}
 
-func (x *User) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{11}
 }
@@ -1836,42 +1579,22 @@ func (x *User) GetDeleted() bool {
 }
 
 type UserDefault struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
-	Wckey         string                 `protobuf:"bytes,3,opt,name=wckey,proto3" json:"wckey,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cluster       string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Account       string `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	Wckey         string `protobuf:"bytes,3,opt,name=wckey,proto3" json:"wckey,omitempty"`
+	unknownFields []byte
 }
 
 func (x *UserDefault) Reset() {
-	file_projections_state_proto_init()
 	*x = UserDefault{}
-	mi := &file_projections_state_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UserDefault) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UserDefault) ProtoMessage() {}
 
-func (x *UserDefault) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UserDefault.ProtoReflect.Descriptor instead.
 func (*UserDefault) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{12}
 }
@@ -1898,55 +1621,35 @@ func (x *UserDefault) GetWckey() string {
 }
 
 type Association struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Account       string                 `protobuf:"bytes,3,opt,name=account,proto3" json:"account,omitempty"`
-	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"` // empty: the account itself
-	Partition     string                 `protobuf:"bytes,5,opt,name=partition,proto3" json:"partition,omitempty"`
-	Parent        uint32                 `protobuf:"varint,6,opt,name=parent,proto3" json:"parent,omitempty"`               // id of the association above; 0: it is a cluster's root
-	Limits        []*events.LimitValue   `protobuf:"bytes,7,rep,name=limits,proto3" json:"limits,omitempty"`                // its own, ascending
-	HasQos        bool                   `protobuf:"varint,8,opt,name=has_qos,json=hasQos,proto3" json:"has_qos,omitempty"` // qos is its own list, else the parent's …
-	Qos           []string               `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
-	QosAdd        []string               `protobuf:"bytes,10,rep,name=qos_add,json=qosAdd,proto3" json:"qos_add,omitempty"`          // … and these …
-	QosRemove     []string               `protobuf:"bytes,11,rep,name=qos_remove,json=qosRemove,proto3" json:"qos_remove,omitempty"` // … without these
-	DefaultQos    string                 `protobuf:"bytes,12,opt,name=default_qos,json=defaultQos,proto3" json:"default_qos,omitempty"`
-	Comment       string                 `protobuf:"bytes,13,opt,name=comment,proto3" json:"comment,omitempty"`
-	CreatedUs     int64                  `protobuf:"varint,14,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
-	ChangedUs     int64                  `protobuf:"varint,15,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
-	Deleted       bool                   `protobuf:"varint,16,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32               `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Cluster       string               `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Account       string               `protobuf:"bytes,3,opt,name=account,proto3" json:"account,omitempty"`
+	User          string               `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"` // empty: the account itself
+	Partition     string               `protobuf:"bytes,5,opt,name=partition,proto3" json:"partition,omitempty"`
+	Parent        uint32               `protobuf:"varint,6,opt,name=parent,proto3" json:"parent,omitempty"`               // id of the association above; 0: it is a cluster's root
+	Limits        []*events.LimitValue `protobuf:"bytes,7,rep,name=limits,proto3" json:"limits,omitempty"`                // its own, ascending
+	HasQos        bool                 `protobuf:"varint,8,opt,name=has_qos,json=hasQos,proto3" json:"has_qos,omitempty"` // qos is its own list, else the parent's …
+	Qos           []string             `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
+	QosAdd        []string             `protobuf:"bytes,10,rep,name=qos_add,json=qosAdd,proto3" json:"qos_add,omitempty"`          // … and these …
+	QosRemove     []string             `protobuf:"bytes,11,rep,name=qos_remove,json=qosRemove,proto3" json:"qos_remove,omitempty"` // … without these
+	DefaultQos    string               `protobuf:"bytes,12,opt,name=default_qos,json=defaultQos,proto3" json:"default_qos,omitempty"`
+	Comment       string               `protobuf:"bytes,13,opt,name=comment,proto3" json:"comment,omitempty"`
+	CreatedUs     int64                `protobuf:"varint,14,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	ChangedUs     int64                `protobuf:"varint,15,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
+	Deleted       bool                 `protobuf:"varint,16,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Association) Reset() {
-	file_projections_state_proto_init()
 	*x = Association{}
-	mi := &file_projections_state_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Association) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Association) ProtoMessage() {}
 
-func (x *Association) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Association.ProtoReflect.Descriptor instead.
 func (*Association) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{13}
 }
@@ -2064,49 +1767,29 @@ func (x *Association) GetDeleted() bool {
 }
 
 type Qos struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Limits        []*events.LimitValue   `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
-	Preempt       []string               `protobuf:"bytes,5,rep,name=preempt,proto3" json:"preempt,omitempty"`
-	Flags         []string               `protobuf:"bytes,6,rep,name=flags,proto3" json:"flags,omitempty"`
-	PreemptMode   string                 `protobuf:"bytes,7,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`
-	CreatedUs     int64                  `protobuf:"varint,8,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
-	ChangedUs     int64                  `protobuf:"varint,9,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
-	Deleted       bool                   `protobuf:"varint,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32               `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string               `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Description   string               `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Limits        []*events.LimitValue `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
+	Preempt       []string             `protobuf:"bytes,5,rep,name=preempt,proto3" json:"preempt,omitempty"`
+	Flags         []string             `protobuf:"bytes,6,rep,name=flags,proto3" json:"flags,omitempty"`
+	PreemptMode   string               `protobuf:"bytes,7,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`
+	CreatedUs     int64                `protobuf:"varint,8,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	ChangedUs     int64                `protobuf:"varint,9,opt,name=changed_us,json=changedUs,proto3" json:"changed_us,omitempty"`
+	Deleted       bool                 `protobuf:"varint,10,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Qos) Reset() {
-	file_projections_state_proto_init()
 	*x = Qos{}
-	mi := &file_projections_state_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Qos) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Qos) ProtoMessage() {}
 
-func (x *Qos) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Qos.ProtoReflect.Descriptor instead.
 func (*Qos) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{14}
 }
@@ -2182,45 +1865,25 @@ func (x *Qos) GetDeleted() bool {
 }
 
 type Wckey struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Cluster       string                 `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
-	CreatedUs     int64                  `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
-	Deleted       bool                   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Cluster       string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	User          string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	CreatedUs     int64  `protobuf:"varint,5,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool   `protobuf:"varint,6,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Wckey) Reset() {
-	file_projections_state_proto_init()
 	*x = Wckey{}
-	mi := &file_projections_state_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Wckey) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Wckey) ProtoMessage() {}
 
-func (x *Wckey) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Wckey.ProtoReflect.Descriptor instead.
 func (*Wckey) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{15}
 }
@@ -2268,44 +1931,24 @@ func (x *Wckey) GetDeleted() bool {
 }
 
 type ClusterName struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Root          uint32                 `protobuf:"varint,3,opt,name=root,proto3" json:"root,omitempty"`
-	CreatedUs     int64                  `protobuf:"varint,4,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
-	Deleted       bool                   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Id            uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Root          uint32 `protobuf:"varint,3,opt,name=root,proto3" json:"root,omitempty"`
+	CreatedUs     int64  `protobuf:"varint,4,opt,name=created_us,json=createdUs,proto3" json:"created_us,omitempty"`
+	Deleted       bool   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *ClusterName) Reset() {
-	file_projections_state_proto_init()
 	*x = ClusterName{}
-	mi := &file_projections_state_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *ClusterName) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*ClusterName) ProtoMessage() {}
 
-func (x *ClusterName) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClusterName.ProtoReflect.Descriptor instead.
 func (*ClusterName) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{16}
 }
@@ -2347,45 +1990,25 @@ func (x *ClusterName) GetDeleted() bool {
 
 // Transaction: one change, as sacctmgr shows it. The latest ones are kept.
 type Transaction struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Action        string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
-	Actor         string                 `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
-	Where         string                 `protobuf:"bytes,4,opt,name=where,proto3" json:"where,omitempty"`
-	Info          string                 `protobuf:"bytes,5,opt,name=info,proto3" json:"info,omitempty"`
-	Seq           uint64                 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AtUs          int64  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Action        string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	Actor         string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	Where         string `protobuf:"bytes,4,opt,name=where,proto3" json:"where,omitempty"`
+	Info          string `protobuf:"bytes,5,opt,name=info,proto3" json:"info,omitempty"`
+	Seq           uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Transaction) Reset() {
-	file_projections_state_proto_init()
 	*x = Transaction{}
-	mi := &file_projections_state_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Transaction) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Transaction) ProtoMessage() {}
 
-func (x *Transaction) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Transaction.ProtoReflect.Descriptor instead.
 func (*Transaction) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{17}
 }
@@ -2433,49 +2056,29 @@ func (x *Transaction) GetSeq() uint64 {
 }
 
 type PolicyState struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Clusters        []*ClusterName         `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
-	Accounts        []*Account             `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	Users           []*User                `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
-	Associations    []*Association         `protobuf:"bytes,4,rep,name=associations,proto3" json:"associations,omitempty"` // depth first, the oldest child first
-	Qos             []*Qos                 `protobuf:"bytes,5,rep,name=qos,proto3" json:"qos,omitempty"`
-	Wckeys          []*Wckey               `protobuf:"bytes,6,rep,name=wckeys,proto3" json:"wckeys,omitempty"`
-	Transactions    []*Transaction         `protobuf:"bytes,7,rep,name=transactions,proto3" json:"transactions,omitempty"`
-	NextId          uint32                 `protobuf:"varint,8,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"` // ids of accounts, users, wckeys and clusters
-	NextAssociation uint32                 `protobuf:"varint,9,opt,name=next_association,json=nextAssociation,proto3" json:"next_association,omitempty"`
-	NextQos         uint32                 `protobuf:"varint,10,opt,name=next_qos,json=nextQos,proto3" json:"next_qos,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Clusters        []*ClusterName `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	Accounts        []*Account     `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Users           []*User        `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
+	Associations    []*Association `protobuf:"bytes,4,rep,name=associations,proto3" json:"associations,omitempty"` // depth first, the oldest child first
+	Qos             []*Qos         `protobuf:"bytes,5,rep,name=qos,proto3" json:"qos,omitempty"`
+	Wckeys          []*Wckey       `protobuf:"bytes,6,rep,name=wckeys,proto3" json:"wckeys,omitempty"`
+	Transactions    []*Transaction `protobuf:"bytes,7,rep,name=transactions,proto3" json:"transactions,omitempty"`
+	NextId          uint32         `protobuf:"varint,8,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"` // ids of accounts, users, wckeys and clusters
+	NextAssociation uint32         `protobuf:"varint,9,opt,name=next_association,json=nextAssociation,proto3" json:"next_association,omitempty"`
+	NextQos         uint32         `protobuf:"varint,10,opt,name=next_qos,json=nextQos,proto3" json:"next_qos,omitempty"`
+	unknownFields   []byte
 }
 
 func (x *PolicyState) Reset() {
-	file_projections_state_proto_init()
 	*x = PolicyState{}
-	mi := &file_projections_state_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PolicyState) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PolicyState) ProtoMessage() {}
 
-func (x *PolicyState) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PolicyState.ProtoReflect.Descriptor instead.
 func (*PolicyState) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{18}
 }
@@ -2552,45 +2155,25 @@ func (x *PolicyState) GetNextQos() uint32 {
 
 // Pending intents: read by the fold only as far as their frame.
 type InboxItem struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	AtUs          int64                  `protobuf:"varint,3,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`          // the server's time stamp
-	FirstId       uint32                 `protobuf:"varint,4,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"` // with intent.ids > 0
-	Intent        *events.Intent         `protobuf:"bytes,5,opt,name=intent,proto3" json:"intent,omitempty"`
-	Subject       string                 `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64         `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Index         uint32         `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	AtUs          int64          `protobuf:"varint,3,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`          // the server's time stamp
+	FirstId       uint32         `protobuf:"varint,4,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"` // with intent.ids > 0
+	Intent        *events.Intent `protobuf:"bytes,5,opt,name=intent,proto3" json:"intent,omitempty"`
+	Subject       string         `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields []byte
 }
 
 func (x *InboxItem) Reset() {
-	file_projections_state_proto_init()
 	*x = InboxItem{}
-	mi := &file_projections_state_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *InboxItem) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*InboxItem) ProtoMessage() {}
 
-func (x *InboxItem) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InboxItem.ProtoReflect.Descriptor instead.
 func (*InboxItem) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{19}
 }
@@ -2639,47 +2222,27 @@ func (x *InboxItem) GetSubject() string {
 
 // Verdict on an intent, kept for those who wait for it (bounded; not part of decisions).
 type IntentVerdict struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Job           uint32                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`
-	Code          events.Code            `protobuf:"varint,4,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
-	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
-	Verdicts      []*events.Verdict      `protobuf:"bytes,6,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	Touched       uint32                 `protobuf:"varint,7,opt,name=touched,proto3" json:"touched,omitempty"`
-	FirstId       uint32                 `protobuf:"varint,8,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"` // the first id the intent took, whatever became of it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64            `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Index         uint32            `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Job           uint32            `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`
+	Code          events.Code       `protobuf:"varint,4,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
+	Text          string            `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	Verdicts      []*events.Verdict `protobuf:"bytes,6,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	Touched       uint32            `protobuf:"varint,7,opt,name=touched,proto3" json:"touched,omitempty"`
+	FirstId       uint32            `protobuf:"varint,8,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"` // the first id the intent took, whatever became of it
+	unknownFields []byte
 }
 
 func (x *IntentVerdict) Reset() {
-	file_projections_state_proto_init()
 	*x = IntentVerdict{}
-	mi := &file_projections_state_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *IntentVerdict) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*IntentVerdict) ProtoMessage() {}
 
-func (x *IntentVerdict) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use IntentVerdict.ProtoReflect.Descriptor instead.
 func (*IntentVerdict) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{20}
 }
@@ -2741,52 +2304,32 @@ func (x *IntentVerdict) GetFirstId() uint32 {
 }
 
 type TermState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nonce         []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Controller    string                 `protobuf:"bytes,2,opt,name=controller,proto3" json:"controller,omitempty"`
-	Rules         uint32                 `protobuf:"varint,3,opt,name=rules,proto3" json:"rules,omitempty"`
-	Decider       uint32                 `protobuf:"varint,4,opt,name=decider,proto3" json:"decider,omitempty"`
-	Derivation    uint32                 `protobuf:"varint,5,opt,name=derivation,proto3" json:"derivation,omitempty"`
-	Seq           uint64                 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
-	N             uint64                 `protobuf:"varint,7,opt,name=n,proto3" json:"n,omitempty"`
-	Cycle         uint64                 `protobuf:"varint,8,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	Build         string                 `protobuf:"bytes,9,opt,name=build,proto3" json:"build,omitempty"`
-	NowUs         int64                  `protobuf:"varint,10,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
-	LastSchedSeq  uint64                 `protobuf:"varint,11,opt,name=last_sched_seq,json=lastSchedSeq,proto3" json:"last_sched_seq,omitempty"`
-	ClockSetUs    int64                  `protobuf:"varint,13,opt,name=clock_set_us,json=clockSetUs,proto3" json:"clock_set_us,omitempty"`
-	BegunUs       int64                  `protobuf:"varint,12,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Nonce         []byte `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Controller    string `protobuf:"bytes,2,opt,name=controller,proto3" json:"controller,omitempty"`
+	Rules         uint32 `protobuf:"varint,3,opt,name=rules,proto3" json:"rules,omitempty"`
+	Decider       uint32 `protobuf:"varint,4,opt,name=decider,proto3" json:"decider,omitempty"`
+	Derivation    uint32 `protobuf:"varint,5,opt,name=derivation,proto3" json:"derivation,omitempty"`
+	Seq           uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
+	N             uint64 `protobuf:"varint,7,opt,name=n,proto3" json:"n,omitempty"`
+	Cycle         uint64 `protobuf:"varint,8,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	Build         string `protobuf:"bytes,9,opt,name=build,proto3" json:"build,omitempty"`
+	NowUs         int64  `protobuf:"varint,10,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
+	LastSchedSeq  uint64 `protobuf:"varint,11,opt,name=last_sched_seq,json=lastSchedSeq,proto3" json:"last_sched_seq,omitempty"`
+	ClockSetUs    int64  `protobuf:"varint,13,opt,name=clock_set_us,json=clockSetUs,proto3" json:"clock_set_us,omitempty"`
+	BegunUs       int64  `protobuf:"varint,12,opt,name=begun_us,json=begunUs,proto3" json:"begun_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TermState) Reset() {
-	file_projections_state_proto_init()
 	*x = TermState{}
-	mi := &file_projections_state_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TermState) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TermState) ProtoMessage() {}
 
-func (x *TermState) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TermState.ProtoReflect.Descriptor instead.
 func (*TermState) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{21}
 }
@@ -2884,45 +2427,25 @@ func (x *TermState) GetBegunUs() int64 {
 
 // Crontab of a user. disabled are the entries whose job was cancelled: from line to line, from 0.
 type Crontab struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	Disabled      []*LineRange           `protobuf:"bytes,4,rep,name=disabled,proto3" json:"disabled,omitempty"`
-	Jobs          []uint32               `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
-	SetUs         int64                  `protobuf:"varint,6,opt,name=set_us,json=setUs,proto3" json:"set_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Uid           uint32       `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	User          string       `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Text          string       `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Disabled      []*LineRange `protobuf:"bytes,4,rep,name=disabled,proto3" json:"disabled,omitempty"`
+	Jobs          []uint32     `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
+	SetUs         int64        `protobuf:"varint,6,opt,name=set_us,json=setUs,proto3" json:"set_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Crontab) Reset() {
-	file_projections_state_proto_init()
 	*x = Crontab{}
-	mi := &file_projections_state_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Crontab) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Crontab) ProtoMessage() {}
 
-func (x *Crontab) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Crontab.ProtoReflect.Descriptor instead.
 func (*Crontab) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{22}
 }
@@ -2970,41 +2493,21 @@ func (x *Crontab) GetSetUs() int64 {
 }
 
 type LineRange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
-	Last          uint32                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	First         uint32 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          uint32 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields []byte
 }
 
 func (x *LineRange) Reset() {
-	file_projections_state_proto_init()
 	*x = LineRange{}
-	mi := &file_projections_state_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *LineRange) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*LineRange) ProtoMessage() {}
 
-func (x *LineRange) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LineRange.ProtoReflect.Descriptor instead.
 func (*LineRange) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{23}
 }
@@ -3025,43 +2528,23 @@ func (x *LineRange) GetLast() uint32 {
 
 // Trigger: hits are what it waits for and has happened: nodes, or words; since when.
 type Trigger struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Trigger       *events.Trigger        `protobuf:"bytes,1,opt,name=trigger,proto3" json:"trigger,omitempty"`
-	Hits          []string               `protobuf:"bytes,2,rep,name=hits,proto3" json:"hits,omitempty"`
-	HitUs         int64                  `protobuf:"varint,3,opt,name=hit_us,json=hitUs,proto3" json:"hit_us,omitempty"`
-	PulledUs      int64                  `protobuf:"varint,4,opt,name=pulled_us,json=pulledUs,proto3" json:"pulled_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trigger       *events.Trigger `protobuf:"bytes,1,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	Hits          []string        `protobuf:"bytes,2,rep,name=hits,proto3" json:"hits,omitempty"`
+	HitUs         int64           `protobuf:"varint,3,opt,name=hit_us,json=hitUs,proto3" json:"hit_us,omitempty"`
+	PulledUs      int64           `protobuf:"varint,4,opt,name=pulled_us,json=pulledUs,proto3" json:"pulled_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Trigger) Reset() {
-	file_projections_state_proto_init()
 	*x = Trigger{}
-	mi := &file_projections_state_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Trigger) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Trigger) ProtoMessage() {}
 
-func (x *Trigger) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Trigger.ProtoReflect.Descriptor instead.
 func (*Trigger) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{24}
 }
@@ -3095,41 +2578,21 @@ func (x *Trigger) GetPulledUs() int64 {
 }
 
 type FinishedRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	EndUs         int64                  `protobuf:"varint,2,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	EndUs         int64  `protobuf:"varint,2,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *FinishedRef) Reset() {
-	file_projections_state_proto_init()
 	*x = FinishedRef{}
-	mi := &file_projections_state_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *FinishedRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*FinishedRef) ProtoMessage() {}
 
-func (x *FinishedRef) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FinishedRef.ProtoReflect.Descriptor instead.
 func (*FinishedRef) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{25}
 }
@@ -3149,44 +2612,24 @@ func (x *FinishedRef) GetEndUs() int64 {
 }
 
 type NonceRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nonce         []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	AtUs          int64                  `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
-	Index         uint32                 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
-	FirstId       uint32                 `protobuf:"varint,5,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Nonce         []byte `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	AtUs          int64  `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Seq           uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	Index         uint32 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	FirstId       uint32 `protobuf:"varint,5,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NonceRef) Reset() {
-	file_projections_state_proto_init()
 	*x = NonceRef{}
-	mi := &file_projections_state_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NonceRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NonceRef) ProtoMessage() {}
 
-func (x *NonceRef) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NonceRef.ProtoReflect.Descriptor instead.
 func (*NonceRef) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{26}
 }
@@ -3228,64 +2671,44 @@ func (x *NonceRef) GetFirstId() uint32 {
 
 // Snapshot: everything the fold knows as of seq, in an order that is a function of the state alone. Its SHA-256 is the state's hash.
 type Snapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	AtUs          int64                  `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"` // latest server time seen
-	NextId        uint32                 `protobuf:"varint,3,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
-	Term          *TermState             `protobuf:"bytes,4,opt,name=term,proto3" json:"term,omitempty"`
-	Config        *events.Config         `protobuf:"bytes,5,opt,name=config,proto3" json:"config,omitempty"`
-	ConfigSeq     uint64                 `protobuf:"varint,6,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
-	Nodes         []*Node                `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Jobs          []*Job                 `protobuf:"bytes,8,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	Arrays        []*Array               `protobuf:"bytes,9,rep,name=arrays,proto3" json:"arrays,omitempty"`
-	Inbox         []*InboxItem           `protobuf:"bytes,10,rep,name=inbox,proto3" json:"inbox,omitempty"`
-	Finished      []*FinishedRef         `protobuf:"bytes,11,rep,name=finished,proto3" json:"finished,omitempty"`
-	Nonces        []*NonceRef            `protobuf:"bytes,12,rep,name=nonces,proto3" json:"nonces,omitempty"`
-	Shares        []*events.ShareFactor  `protobuf:"bytes,13,rep,name=shares,proto3" json:"shares,omitempty"`
-	Voids         []*VoidCount           `protobuf:"bytes,14,rep,name=voids,proto3" json:"voids,omitempty"`
-	FoldRules     uint64                 `protobuf:"varint,15,opt,name=fold_rules,json=foldRules,proto3" json:"fold_rules,omitempty"`
-	Messages      uint64                 `protobuf:"varint,16,opt,name=messages,proto3" json:"messages,omitempty"`
-	NextPriority  uint32                 `protobuf:"varint,17,opt,name=next_priority,json=nextPriority,proto3" json:"next_priority,omitempty"`
-	Verdicts      []*IntentVerdict       `protobuf:"bytes,18,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	Policy        *PolicyState           `protobuf:"bytes,19,opt,name=policy,proto3" json:"policy,omitempty"`
-	Crontabs      []*Crontab             `protobuf:"bytes,40,rep,name=crontabs,proto3" json:"crontabs,omitempty"` // ascending by user
-	Zone          *events.Zone           `protobuf:"bytes,41,opt,name=zone,proto3" json:"zone,omitempty"`
-	Triggers      []*Trigger             `protobuf:"bytes,42,rep,name=triggers,proto3" json:"triggers,omitempty"`                           // ascending by id
-	PassedUs      int64                  `protobuf:"varint,44,opt,name=passed_us,json=passedUs,proto3" json:"passed_us,omitempty"`          // how much of the time between messages counts for how long nonces are kept
-	NextTrigger   uint32                 `protobuf:"varint,43,opt,name=next_trigger,json=nextTrigger,proto3" json:"next_trigger,omitempty"` // 0: none was ever set
-	Given         *events.Config         `protobuf:"bytes,20,opt,name=given,proto3" json:"given,omitempty"`                                 // the configuration last taken over; absent: the one in force, since nobody changed it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64                `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	AtUs          int64                 `protobuf:"varint,2,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"` // latest server time seen
+	NextId        uint32                `protobuf:"varint,3,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
+	Term          *TermState            `protobuf:"bytes,4,opt,name=term,proto3" json:"term,omitempty"`
+	Config        *events.Config        `protobuf:"bytes,5,opt,name=config,proto3" json:"config,omitempty"`
+	ConfigSeq     uint64                `protobuf:"varint,6,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
+	Nodes         []*Node               `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Jobs          []*Job                `protobuf:"bytes,8,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Arrays        []*Array              `protobuf:"bytes,9,rep,name=arrays,proto3" json:"arrays,omitempty"`
+	Inbox         []*InboxItem          `protobuf:"bytes,10,rep,name=inbox,proto3" json:"inbox,omitempty"`
+	Finished      []*FinishedRef        `protobuf:"bytes,11,rep,name=finished,proto3" json:"finished,omitempty"`
+	Nonces        []*NonceRef           `protobuf:"bytes,12,rep,name=nonces,proto3" json:"nonces,omitempty"`
+	Shares        []*events.ShareFactor `protobuf:"bytes,13,rep,name=shares,proto3" json:"shares,omitempty"`
+	Voids         []*VoidCount          `protobuf:"bytes,14,rep,name=voids,proto3" json:"voids,omitempty"`
+	FoldRules     uint64                `protobuf:"varint,15,opt,name=fold_rules,json=foldRules,proto3" json:"fold_rules,omitempty"`
+	Messages      uint64                `protobuf:"varint,16,opt,name=messages,proto3" json:"messages,omitempty"`
+	NextPriority  uint32                `protobuf:"varint,17,opt,name=next_priority,json=nextPriority,proto3" json:"next_priority,omitempty"`
+	Verdicts      []*IntentVerdict      `protobuf:"bytes,18,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	Policy        *PolicyState          `protobuf:"bytes,19,opt,name=policy,proto3" json:"policy,omitempty"`
+	Crontabs      []*Crontab            `protobuf:"bytes,40,rep,name=crontabs,proto3" json:"crontabs,omitempty"` // ascending by user
+	Zone          *events.Zone          `protobuf:"bytes,41,opt,name=zone,proto3" json:"zone,omitempty"`
+	Triggers      []*Trigger            `protobuf:"bytes,42,rep,name=triggers,proto3" json:"triggers,omitempty"`                           // ascending by id
+	PassedUs      int64                 `protobuf:"varint,44,opt,name=passed_us,json=passedUs,proto3" json:"passed_us,omitempty"`          // how much of the time between messages counts for how long nonces are kept
+	NextTrigger   uint32                `protobuf:"varint,43,opt,name=next_trigger,json=nextTrigger,proto3" json:"next_trigger,omitempty"` // 0: none was ever set
+	Given         *events.Config        `protobuf:"bytes,20,opt,name=given,proto3" json:"given,omitempty"`                                 // the configuration last taken over; absent: the one in force, since nobody changed it
+	unknownFields []byte
 }
 
 func (x *Snapshot) Reset() {
-	file_projections_state_proto_init()
 	*x = Snapshot{}
-	mi := &file_projections_state_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Snapshot) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Snapshot) ProtoMessage() {}
 
-func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{27}
 }
@@ -3466,42 +2889,22 @@ func (x *Snapshot) GetGiven() *events.Config {
 }
 
 type VoidCount struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
-	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	LastSeq       uint64                 `protobuf:"varint,3,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Why           string `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	LastSeq       uint64 `protobuf:"varint,3,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	unknownFields []byte
 }
 
 func (x *VoidCount) Reset() {
-	file_projections_state_proto_init()
 	*x = VoidCount{}
-	mi := &file_projections_state_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *VoidCount) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*VoidCount) ProtoMessage() {}
 
-func (x *VoidCount) ProtoReflect() protoreflect.Message {
-	file_projections_state_proto_init()
-	mi := &file_projections_state_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use VoidCount.ProtoReflect.Descriptor instead.
 func (*VoidCount) Descriptor() ([]byte, []int) {
 	return file_projections_state_proto_rawDescGZIP(), []int{28}
 }
@@ -3527,558 +2930,99 @@ func (x *VoidCount) GetLastSeq() uint64 {
 	return 0
 }
 
-var File_projections_state_proto protoreflect.FileDescriptor
+// file_projections_state_proto_schema is the file's descriptor, packed by gzip.
+var file_projections_state_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xad\x5a\x4b\x93\xdb\xc6\x11\x0e\xdf\xe4\x70\x5f\x82\x64\x09\x7a\xcb\xb4\x2d\xcb\xb2\x2d\xc9\x72\xec\x38\x89\xf3\x58\xad" +
+	"\xa4\x44\x8e\x2c\x39\xb3\x5a\xb9\xca\x95\x2a\x16\x08\x0e\x77\x61\x81\x00\x0d\x80\xab\x5d\x1f\x72\xc8\x39\xa7\xdc\x72\xcb\xd1\x55\x39\xa5\x52\x95\x53\x6e\x39\xe4" +
+	"\x9a\x5b\x2a\xb9\xe5\x07\xe4\x94\x3f\x90\xfe\xba\x07\x20\x48\x71\xb7\x54\xa9\x9c\x38\xfd\x00\x66\xa6\xa7\xfb\xeb\xee\x01\xd5\x99\x49\x12\x7f\x69\xfc\x2c\x88\xa3" +
+	"\xf4\x66\x9a\x79\x99\xb9\x41\x9c\x2c\x76\x4e\xa4\x59\x10\x65\x37\x4a\xe2\x73\x27\xcd\xbe\x89\xb2\xf4\xa6\xfc\x88\x5e\xef\x0f\xeb\xaa\xf6\x49\x3c\x70\xd6\x54\x35" +
+	"\x18\xba\x95\x2b\x95\x6b\xab\x9a\x46\xce\x5b\xaa\x9e\x4e\x8c\xef\x56\x89\xd3\xbd\xfd\xca\x0d\x79\x9d\x7d\x94\x1e\xd8\x26\xa1\x66\x15\x52\x6d\xc4\xcf\x23\x93\xb8" +
+	"\x35\xd6\x3d\x39\xaf\xfb\x18\x22\x2d\x1a\xce\x3b\xaa\xc1\x8b\x74\xeb\xa4\xba\x76\xfb\xf4\x8b\xaf\x85\x54\x8b\x92\x73\x49\x29\x3f\x1e\x4f\x42\x43\x4a\xbb\x6e\x83" +
+	"\x1e\x69\xeb\x12\xc7\xd9\x50\xb5\x64\x1a\xb9\x4d\x5e\x34\x86\xce\x39\xd5\x4e\x0c\x3d\x9c\x64\xa9\xdb\x62\x76\x41\x43\x36\x49\x82\x38\x09\xb2\x43\xb7\x2d\xb2\x9c" +
+	"\x76\xae\xab\xfa\x5e\x1c\x0e\xdd\xce\xb2\x65\xfd\x94\x24\x3f\x0b\xa2\xa1\x66\x1d\xda\x43\x33\x31\x5e\x1a\x47\xae\x62\xed\x53\xf3\xda\x9a\x65\xda\xea\x38\x97\x55" +
+	"\x57\x46\xfd\xcc\x1c\x64\x6e\x97\x1e\xe9\x68\x25\xac\x27\xc4\x71\xce\xaa\xb6\x97\x24\xde\x61\x9f\xcc\xbf\xc2\xcb\x6a\x31\xfd\x60\xe8\x5c\x54\x4a\x44\x99\x97\x3e" +
+	"\x73\x57\x59\xd8\x61\xce\x13\x62\xe0\xc9\x3d\x2f\x15\xe1\x1a\x1b\xa7\x45\x34\x8b\x5c\xd5\x9a\x98\x68\x08\xb3\xad\x5f\xa9\x5d\xab\xeb\x9c\xa4\x9d\x9e\x90\x77\x8e" +
+	"\xbd\x83\x3e\x99\x2c\x82\xce\x06\xbf\x7a\x9d\x05\x9f\x7a\x07\x5a\xd8\xce\x79\xd5\x49\xa7\x83\x71\x90\xf5\xa7\xa9\x7b\x8a\x74\x6a\xba\x2d\x8c\x9d\x14\x1b\x33\x61" +
+	"\xb0\x1b\x0c\x42\x03\xf1\x2b\x2c\x56\x39\x8b\x14\x68\x79\x03\xb3\x1b\x44\x90\x9e\x66\x69\x8b\x69\x11\xf1\xa1\x40\x74\x46\x44\x4c\x93\xe8\x15\xd5\xa4\x95\x42\xe0" +
+	"\xb2\xa0\x41\x14\xb1\xcf\xa8\x56\x18\x60\x25\xa9\x7b\x96\x17\xdb\x64\x72\xdb\xf9\x88\x6c\x14\x86\xb1\xef\xc1\xc7\xdd\x73\xec\x81\xee\xfc\x89\x6c\x16\x72\x5d\xd2" +
+	"\x75\x2e\xa8\xce\x84\xe6\x0c\xf8\xc1\xf3\x7c\x2e\x33\x86\x73\x4b\x35\xa2\x78\x68\x52\xf7\x02\xd9\xaf\x7b\xfb\xdc\x8d\x17\xe2\xe9\x06\x99\xe9\x11\xa9\x68\x51\x74" +
+	"\xde\xa6\x88\xc9\xe2\x89\x7b\x91\xd7\x70\x66\xc9\x03\xdb\x24\xd6\xac\x04\xd3\x9a\x03\xda\x8e\x4f\x8f\xba\x97\xc4\x1b\xc1\xd8\x22\x9a\x4d\x0b\x61\x1a\xec\x46\x5e" +
+	"\xe8\x5e\x66\xb1\x02\x6b\x9b\x39\xce\x7d\xb5\x32\x34\x38\x51\x13\xf9\x01\xad\xf1\x0a\xaf\xb1\xb7\x64\xca\xbb\xb9\xda\xa1\x44\xd6\xdc\x73\x64\xbc\x96\xcc\x91\xba" +
+	"\xaf\xf2\x2b\x2e\x2d\x5b\x35\x6b\x3c\x4e\x86\x14\xc6\xb9\x3a\x62\x7e\x9a\x7a\xbb\xc6\xed\x2d\x8b\xf9\x1d\x88\xb4\x68\x38\xaf\xa9\x55\x71\x9a\xcc\x0c\xfb\xa9\xf9" +
+	"\xca\x7d\x8d\x1e\xa9\xeb\x95\x82\xb9\x6d\xbe\xc2\x96\xfd\x3d\x2f\xda\xb5\x2a\xaf\xb3\x8a\xb2\x2c\x28\x10\x16\x0c\x3c\xff\xd9\x28\x08\x43\x33\x74\xdf\x10\x2c\x98" +
+	"\x71\xe0\x37\x7b\x26\x43\x10\x5d\x65\x73\x35\x88\x92\x10\x02\x3b\x1e\x8d\x52\x93\xb9\x6f\x4a\x08\x11\xe7\x31\x33\x9c\x57\x15\x2d\x23\x65\x8b\xb0\xcf\x5d\x63\x9f" +
+	"\xeb\x16\x3c\xf2\xbc\x77\x94\x33\x53\xc9\xe2\xcc\x0b\xa1\xf8\x16\x2b\x6e\x14\x92\x27\x10\x88\x67\x87\xc6\x9b\xb0\x67\xff\x50\x3c\x9b\x69\x12\xd1\x5c\xbe\x17\xf9" +
+	"\x06\xcb\xed\x0f\x0e\xdd\xeb\xbc\x98\x6e\xc1\xbb\x73\x08\x53\x3d\xa7\x88\x2e\x58\xee\xdb\xbc\xcf\x15\x62\x6e\xe5\x3c\xb8\x8e\xe7\xfb\xc9\x94\xc3\xee\x1d\x89\x4a" +
+	"\x61\xd0\x24\xef\x93\x5f\x51\xf8\xf8\xde\x34\x35\xee\xbb\xcb\xd0\xec\x5e\x34\xdc\x82\x94\xfc\xcd\x8e\xf0\xc6\x49\xe8\xf9\x62\x82\x1b\xf2\x46\x61\xd0\x1b\xc9\x82" +
+	"\x56\x88\x83\xb9\xc9\x07\x63\xd5\x71\x2e\x24\x9e\x46\x23\x72\x56\xc2\x92\xd4\x7d\x4f\x0c\xcc\x1c\x0a\x8f\xd4\x79\x43\xad\x85\x81\x6f\xa2\xd4\xa4\x7d\x8e\x3d\xf7" +
+	"\x63\x8e\xb4\xd5\x9c\xcb\xc1\xe9\x38\xaa\x1e\xd2\xea\xdc\x1f\xf0\x7e\x79\xcc\x67\x43\xe9\x25\x20\x83\xc3\xf5\xdd\xdb\x2c\xeb\x5a\xde\x3d\x62\x31\x02\x1a\xc4\xc9" +
+	"\xd7\xc6\xfd\x91\x60\x27\xd1\xdb\x44\x62\x5d\x84\xfc\x34\xe2\x4d\xfd\x98\x37\xd5\xb1\x1c\xda\x15\x01\xa4\x10\xa9\xbb\x29\x0f\x5a\x12\xc6\x88\x08\x97\xfb\x69\x66" +
+	"\x26\xee\x96\x44\x26\x18\xdb\x44\x3b\xef\x21\x7f\x99\x49\xea\xde\xe1\x70\x39\xbf\x24\x5c\x1e\x06\xfb\x06\xba\x5a\x34\x31\x13\x22\x7e\x42\xa7\x19\x09\x48\x5b\xd2" +
+	"\x39\x8d\x44\xe2\x4f\x93\xd4\x1d\xb2\xc0\x52\x88\x85\x51\x10\x05\xe9\x9e\xac\xfd\x96\x20\x6b\xce\xda\x49\x7b\xff\xa8\xa8\x96\x05\x1f\x58\x0e\xf0\xc3\x99\xbb\xa3" +
+	"\x79\x8c\xbd\x33\x9c\xca\xf3\x55\xd9\xbb\xe5\xec\xa4\x39\xf6\x88\xb4\x26\xc7\x2d\x8c\x99\x50\x80\xa9\x7e\x3c\x30\x35\x5e\x00\x26\xca\xef\xe2\x7a\xcd\x63\x5d\x4f" +
+	"\x94\xb0\x76\x4e\x8a\x2d\x59\x3b\xc6\xbd\x3f\x55\x55\x3b\x37\x21\x14\xf8\x18\xa4\x2c\xe1\xf1\x5c\xee\xa8\xce\xe7\x0e\xd8\xc2\x1b\x1b\xde\x13\x6c\x41\x63\xe7\x94" +
+	"\x6a\x20\x41\xa6\x76\x2f\x42\x40\xd3\x9f\xd0\x0b\x64\x07\x3c\x86\xd5\xc6\x66\x1c\x27\x94\x1a\x83\x01\x6f\x80\x1c\x5d\x38\x9f\x06\x03\xe7\xa6\xaa\xef\x92\x8f\xd0" +
+	"\x62\x8f\x3a\x79\x9c\xc7\x4f\x48\x45\xb3\x22\x66\x96\x0c\xd2\xe6\x0c\x6c\xb3\x04\xcd\x1c\x13\x64\x50\xa5\x01\x26\x8f\x51\x7d\x20\xf1\x70\x3d\xd1\x5d\x34\x1a\x0c" +
+	"\xf1\x19\x49\x35\xeb\x94\x13\x61\xb7\x9c\x08\x7b\xbf\xad\xaa\x3a\x12\x8c\xf3\x6e\x7e\x06\x15\x3e\x83\x33\x8b\xaf\x8b\x27\x73\x87\x40\xc0\x39\x38\xec\x4f\x09\x38" +
+	"\xab\x62\xa1\xc1\xe1\x0e\xd5\x7f\x27\x55\xc3\xcb\x66\x0e\x52\xf7\x60\xe0\x2b\x6a\xe5\x19\xc1\x6d\xdf\x1b\x65\x26\xe9\xe7\x36\x55\xe0\x6d\x82\xb5\xcd\x78\x4b\x45" +
+	"\x92\x68\xd8\x92\xad\x03\x0e\xcb\x8b\x13\x6f\xce\x4e\x9c\xf3\x83\x8d\x73\x79\xaa\x25\xa0\x67\x99\xf2\xe0\x9c\x5b\xb6\x8f\x77\xcb\xce\xa2\x5b\xf6\xfe\x5a\x51\xeb" +
+	"\x0b\x99\x10\x85\x43\x91\x0b\x0f\xd9\x56\x2f\x14\x0e\xb3\x47\x74\x49\x97\x30\xd6\x16\xb1\x55\x36\xf0\xc5\x25\xae\x70\x7f\x1a\x52\x5e\x1a\xd3\x5b\xf2\x5a\x16\x6e" +
+	"\x1b\x10\x84\xcf\x4c\xda\x62\x7a\x87\x1d\x85\xea\xc1\xe1\x21\x99\x93\x1d\x85\x09\x76\x1f\x5a\x07\x8c\x28\xee\x03\xa2\xf7\xc7\x8a\xea\x96\x12\x32\x30\x24\x9a\x8e" +
+	"\x07\xa4\x26\x31\x62\x29\xf0\xad\x35\xb0\xc8\x86\xb6\x14\xce\x67\xe0\x65\xfe\x5e\x3f\x8e\xc2\x43\x5e\x08\x9d\x0f\x73\x1e\x13\x03\xe7\x33\x9a\x86\x21\x1f\x2c\xe1" +
+	"\x30\xc6\x45\x10\x36\xe6\x83\x10\xa5\x27\xf3\x9b\x45\xe9\x99\xc7\xec\x0b\x41\xfd\xbb\xaa\x6a\x6c\xa2\xb8\x7c\xa1\xcd\x40\x78\x22\x75\xe6\xce\xc7\x04\xa3\xb3\x2d" +
+	"\x4d\x6b\x16\x9d\x6d\x49\x4a\x45\x9b\x6d\x00\x08\x4f\xc5\xfd\x66\x0c\xec\x7a\xe4\x05\x48\x9c\xb2\x58\x4b\x39\xdf\x56\x2d\x0b\x7f\xb4\xda\xa3\xca\x39\x14\xce\xd4" +
+	"\x81\xe8\x5c\x15\x6e\x55\x2e\x92\xa5\x9f\x50\xe3\x59\x7d\xdc\x53\xab\x50\x58\x74\x4c\x3c\x75\x2f\xf7\xcd\xab\x6a\xbd\xd0\x99\xf3\xcf\x55\xab\x65\x5d\x34\x55\x2d" +
+	"\xbb\x00\xb6\x20\x6a\x7a\x8b\x7a\x18\xa3\xd5\xf9\x32\x1e\x58\x2b\x61\x38\x6b\xa5\x6a\x2f\xd3\x4a\x91\x9d\xb9\x4e\xb1\x27\x2b\x44\xef\x5f\x6d\x55\x2f\xb2\x08\x90" +
+	"\xb3\x32\x8f\x9c\xd4\xf4\x98\x83\xfc\x68\x98\x70\xde\x54\xb5\xa1\x19\xd9\x56\x6f\xa1\x2d\xc4\xab\xee\x9a\x91\x86\x06\x4e\x7a\x3a\xb1\xd3\xd1\x08\x53\x0c\xe2\x38" +
+	"\xe3\x93\xa1\x29\x30\x46\x4b\x66\x0e\x28\xe9\x65\x71\xc2\x6e\xb4\xa2\x0b\x1a\x9e\x9a\x8f\xfb\x11\x1b\x9f\xe0\x38\xe7\x3c\x72\x3e\x50\x9d\x20\xc2\xb4\x04\xcf\x6c" +
+	"\xf7\xee\x22\xd2\x3d\xc8\xc5\x7a\xa6\x89\x4d\x0d\x13\x2f\x88\xf8\x10\xc8\x0e\x4c\x60\x6d\x43\x6a\x50\x19\x80\xc9\xed\x31\xe6\x92\x24\x4e\xa5\x63\x43\x49\x42\x63" +
+	"\x0e\x0f\xf2\x28\xee\xd3\x10\x1e\x34\x96\x2c\xce\xed\xe0\x2a\xef\x2c\x6f\xfc\xb8\x00\xe1\xc6\x0f\xd8\xba\x26\xae\x2a\x1c\xe0\x2b\x01\x5a\x2e\x4e\xa9\x47\xe3\x24" +
+	"\x6c\xa5\x9c\x84\x91\x92\x48\x44\x27\xb6\xc1\xf1\xdf\x06\x63\x87\x68\xf6\x28\xc9\x53\x10\x73\xb2\x3a\xc1\xd6\x59\x15\x36\x94\xca\x09\xcb\x79\xd9\x84\x45\xbb\x23" +
+	"\xc7\x4a\xdd\x93\xf4\x00\xf9\x1d\xc6\x48\x37\x38\xa9\x59\x03\xd8\x04\x49\x4b\xa4\x3e\xb2\x38\x9e\x22\x1f\x4b\x13\xb8\x9e\x0b\xb6\x6d\x5e\xc6\x4b\xa6\xe9\xe1\xac" +
+	"\x11\x6c\x82\x94\x2a\x8c\x40\x2d\x45\x03\x76\x86\x8d\x97\x93\x5c\x47\x7b\x69\xc6\x35\xa7\xcb\xbb\x6b\x81\x46\xc5\xc9\xa5\xdb\x38\xde\x27\xd3\x9c\x15\xe8\xb1\x24" +
+	"\x7a\x84\xa2\x81\x4b\xa9\x17\xac\xa1\xd5\x9e\x71\xf0\x24\x79\x82\x17\xd2\x79\x9c\x97\x27\x2d\x89\xe9\x18\x5f\xfb\xe4\xb2\x17\x44\xc4\xf4\xce\x04\x0f\x11\xc0\x00" +
+	"\xca\xb9\xb3\xa3\x35\x5a\x12\xbe\xc4\x85\x2e\x37\x68\x1d\x2d\x84\x73\x5b\x35\xc9\x2d\x00\x18\x97\xe6\xa0\xa6\xc8\x29\xfb\x54\xf9\x6e\xb2\x86\xb6\x9a\x8c\x5b\xd3" +
+	"\x6c\x9a\x18\x6e\x5e\xa8\x12\x14\x8a\xa3\xf6\x20\x4b\x3c\x6a\xf0\x78\x06\x26\x28\x04\xd7\x3d\x3a\xc1\x7d\xd3\x1f\x19\x0f\x7a\xe8\xde\x20\x5f\x13\xf6\x7d\xcb\xe5" +
+	"\x64\x4c\x28\x2d\x5c\xee\xd4\x90\x8c\xbd\x74\x93\x19\xc0\xb7\x20\xa2\xb3\x43\x56\x22\x93\xbc\x26\x57\x13\x39\x8b\x9a\x27\xca\xcc\x85\x42\x76\x38\x31\xdc\x96\x75" +
+	"\xf4\x4a\xce\x7c\x42\x3c\xd8\x67\x18\x4f\x07\x00\xdd\x37\xc5\x72\x96\xfc\xa4\xde\x7e\x63\xe3\x6a\xef\x17\xaa\x9d\xfb\xd9\x52\x98\x01\xda\xe1\xdd\x55\x9b\x2f\xf0" +
+	"\x4e\xda\xb7\x1f\x4f\xc9\xe2\x35\x3e\x7a\x21\xa0\xc9\x01\x21\x69\x92\xc7\xbd\xbf\x51\x29\xbc\xe9\x8b\x7c\x31\xb7\xe4\xb3\x55\x4b\xb3\x5d\x51\x5d\xaa\xc2\xfc\x24" +
+	"\x98\x70\xdb\x2f\x95\x62\x99\x45\xa0\xbe\x12\x27\xbb\x5e\x14\x7c\x2d\x57\x0a\x75\xd9\x73\x99\x07\x1d\x3f\x8e\x93\x61\x10\x79\xe4\xe6\x29\xa7\x68\xd2\x29\xf3\x60" +
+	"\x7c\x9f\x02\xda\x96\xd9\x4d\x29\xc2\x2d\x47\x5c\x7f\x68\x24\x8d\xb5\xac\xd9\x84\xec\xfd\xb3\xa2\xea\x14\xc3\xc9\x4b\xed\xe7\xbb\xaa\xeb\x0d\xc7\x41\xd4\x0f\xc9" +
+	"\xbf\x42\x9b\x0b\x16\xef\x3f\xa0\xf0\x10\x72\xad\xbc\x62\xec\x7c\x4f\xb5\x09\xa7\xbd\x69\x98\xa5\x6c\xd2\xe5\xdd\x3f\x56\x72\x57\xd4\x74\xa1\xbf\xb0\xb9\xc6\x31" +
+	"\x9b\x6b\xce\x6f\xee\x73\xd5\x2d\xbd\x91\x83\x2b\x9c\xa6\x99\xad\x5f\x10\x5c\x42\x42\xe2\xc9\xb9\xda\xfd\xe6\x24\x9c\xe3\xb9\xff\xcc\x1c\xda\xc3\x13\xa2\xf7\x97" +
+	"\x9a\xea\x6e\xa6\x69\x4c\x25\x23\x1f\xd1\xa2\xf1\x4a\x33\x55\x8f\x9c\xa9\x36\x3f\x93\x38\x5c\x62\x5d\x80\xc7\xf3\xb7\x46\x8d\xc5\x5b\x23\x0a\x64\x22\x80\x15\x72" +
+	"\x29\x69\x29\xe7\x96\x92\x32\x3d\x6f\x1f\x16\x4e\xe8\x21\x64\x4f\xbd\x70\x6a\x6c\x39\xcf\x98\x89\xd8\xfd\x2a\x4e\x39\xbb\x11\x26\x10\xf9\xf3\x38\x45\x25\x00\x66" +
+	"\x87\x5d\x0e\x43\xa8\xd2\x4f\xdf\x1b\x0e\x29\x81\x81\xdb\x24\x72\x73\xc8\x97\x1f\x10\x08\x3c\x52\x22\x83\xac\x43\x1c\xcd\x0c\xc4\xbf\x3d\x50\x9e\x66\x45\xe2\xdf" +
+	"\xb2\x30\x55\x09\xfa\x56\xe7\xa1\x6f\xfe\xfc\xd7\x16\xcf\x1f\x62\x7b\x9b\x53\x64\xb7\x8e\xe5\xcc\xbb\xc7\xc6\xbc\x7b\x7c\x53\x55\x35\xcc\xfc\xff\x09\xe5\x99\xd5" +
+	"\xeb\x2f\x69\x75\xdc\x9b\x26\xc6\x8c\x27\x99\x8d\xe9\x9c\x84\xd7\x8d\x42\x6f\x37\xe5\x02\x92\xbc\x8e\x09\xdc\x51\x58\x85\xfe\x18\x05\xa0\x14\xbd\x5d\xcb\xfb\xd4" +
+	"\x36\xe3\x25\x53\xb5\x8f\x37\x55\xe7\x18\x53\xa9\x79\x53\xfd\xa6\xa2\x1a\x9f\xc3\xf5\x5f\xca\x58\x25\xf7\xaf\xcd\xbb\xff\x32\x27\xff\x9f\xc3\xfb\x97\xaa\xbb\x25" +
+	"\xef\x7d\x84\x59\x5f\x66\x65\xc4\x4b\x50\x17\x4a\xa1\xcf\xe3\x85\xf9\xeb\xc7\xcc\xdf\x98\x9f\xff\xd7\xd4\x1e\x3d\x49\xbc\x28\xf5\x18\xbe\x66\x5d\x6c\xa5\xd4\xc5" +
+	"\x52\x90\x8a\xd8\xae\xc3\x52\x38\x62\x1a\xc5\xb9\x85\x84\x60\xb8\xd9\x33\x89\xb1\x06\x12\x02\xab\x0e\xa2\x51\x9c\x57\xb3\x18\x23\x32\x51\xae\xc8\xcd\x01\x86\xbd" +
+	"\xff\x10\x28\x7d\x16\x87\x41\xde\x73\x12\xe4\x5a\xb3\x63\x45\x47\x41\x6e\xc9\x82\xba\xd0\x77\x3e\x54\x6d\x8b\x4b\xb8\xf7\x38\xaa\x89\xb1\xb9\x50\x17\xba\xb8\x0e" +
+	"\xc0\x99\xa2\xeb\xac\x1d\x71\x2f\x0d\x44\xd6\xa2\xe5\xdc\x51\x2b\xde\x0c\x46\x8f\xcb\x0c\x25\xb4\xd5\x73\xcf\x38\xd7\x04\xa2\x1a\xfc\xe8\xe9\x25\x8f\x52\x88\x0b" +
+	"\x74\x51\x84\x32\x7c\xa7\xb6\x2f\x73\x97\x28\xb3\x93\x6b\xab\x87\xf5\x65\xb3\x03\xce\xf1\x74\xd9\xfa\x4a\x7e\xa0\xe7\x9e\x01\x60\xf2\x15\x1f\xf9\x66\xdb\x76\xcd" +
+	"\x44\x3e\xc0\x47\xaf\x0d\x16\x94\x76\x63\xbb\xb5\x75\xf0\xcb\xf9\x85\x2b\xc6\x03\x41\x4e\x25\x3d\x2a\x68\xda\x59\xef\xf7\x15\xd5\x79\x10\x0d\xe2\x83\x07\x99\x19" +
+	"\xe7\x5e\x51\x29\xbc\xe2\x88\xc6\x6a\xe9\x85\x0b\xcd\x32\x0a\x92\x94\x97\x2a\xdd\x6e\x8b\xe9\x07\xfc\x19\x8a\x76\x0c\x6c\x6e\x70\xf7\x73\x6a\xb1\xfb\x81\x4c\x5b" +
+	"\x1d\xbe\x85\x9c\x0e\x60\x1b\x7b\xf7\x92\x93\xbd\x7f\x57\xd4\xaa\x28\x3f\x35\x54\xbd\xf8\xd9\x4b\xaf\xd8\xf6\xa4\xb5\x59\x4f\x7a\x55\xd5\x8b\x7b\xc3\xb5\xdb\xce" +
+	"\xfc\x8a\xd0\x0e\x6b\x96\x17\x77\x04\x8d\xd2\x35\xd0\x7b\xaa\xbd\x2f\x0b\xc8\x9d\x61\xa1\xbb\xb4\xcb\xd3\x85\x1a\x36\x95\xc5\x53\x7f\xcf\xd6\x50\x64\x1c\x4b\xce" +
+	"\xd9\xad\x3d\x67\xb7\xde\xdf\xab\xaa\xf3\xc4\x24\xe3\xed\xbc\x2f\x8e\x62\x2a\x65\x79\xb7\x2b\x5a\x08\xf9\xf0\x18\x65\x49\x1c\x86\x45\xbd\x50\xe2\xf0\x8d\xcd\x34" +
+	"\x34\xa9\xdd\xbb\x10\x02\x4b\x7e\x30\xb4\x60\xba\xaa\x73\x12\xef\xa3\x9f\x60\xdf\x2b\xaa\x86\x55\x5d\xe2\xbc\x88\x1c\xce\x8a\xaa\xe4\x4d\x6f\x85\x91\xc9\x3f\xf4" +
+	"\x43\xb9\x60\x40\x3d\x0c\x02\xdc\xc1\x34\xb0\x5f\x2d\x09\x99\x98\xc0\x7d\x5e\x14\x3f\x87\x23\x29\xf9\x80\x46\x14\x79\xd2\xeb\x6a\x4d\x1a\x2a\xd8\x87\xdb\xaa\xae" +
+	"\x7c\x86\xe1\xb6\x0a\x4c\xf4\x56\x57\xa8\xb0\x0d\x63\xff\x19\x29\xb0\x2f\xae\xca\xdd\x33\xf3\xb6\x4d\x56\x7c\xd5\x9b\x72\xdb\xba\x52\x7c\xd5\x9b\x52\xd7\xda\xfb" +
+	"\x86\x6a\xf1\xad\x84\xac\xe4\x0d\xb0\xa3\x69\x01\xfd\x18\x16\x79\xa6\x5a\xca\x33\xb9\x1f\xd4\x4a\x7e\xf0\x11\x95\xa5\x41\xea\x71\x43\x21\xe0\x73\x61\xe9\x2d\x7b" +
+	"\x64\x34\x92\xa4\x2e\xb4\x8b\xfe\xb5\x51\xea\x5f\xc9\x1a\x76\x2b\x52\x81\x37\x52\xec\xa2\xf7\x81\xea\x14\x6f\xe0\xd4\x0e\xe7\xb0\xab\x15\x82\xfb\x7f\x32\x8d\x75" +
+	"\x79\x1e\xf7\x7e\x45\x3b\x7c\x92\x04\xbb\xbb\xb4\xf6\x9b\xe4\x7c\x32\xb4\x97\x87\x0b\xee\x6a\xf5\x74\xae\x85\x17\xee\x05\x16\xbc\x69\xb3\x18\xf3\x57\xab\xa0\x14" +
+	"\xf5\x8d\x3d\xfe\xb6\x8a\x0f\x32\x53\xfe\x4e\x54\xa4\xbf\xb6\x30\x68\xed\x1f\xaa\xee\x7d\xfb\x2d\x40\x9b\x51\x1e\x85\x95\x59\x14\xce\x3e\xa1\x56\x4b\x9f\x50\x7b" +
+	"\x07\x68\xc4\xc8\xbb\xf1\xd0\x72\xb7\x2f\x20\xa8\x5a\x82\x20\xeb\x9b\xb5\x25\x68\x50\x2f\xa3\x41\x39\xe4\x1a\xf3\x21\xf7\xe7\xb6\x6a\x6f\x47\xde\x24\xdd\x8b\x97" +
+	"\xa1\xcb\xd2\x69\x4b\x18\x5d\x9b\xc3\xe8\x5b\xf0\x99\x64\xcc\x93\x2f\xf7\x8d\x22\xba\x35\x6b\x02\x29\x29\x76\x47\xc1\xee\x72\xa4\xdc\x62\x99\xb6\x3a\x5c\x7b\xf0" +
+	"\xa8\x3f\x0b\xc9\x8e\x70\x10\x21\xef\xe6\xb7\xfa\xad\x23\xd3\x69\xf9\xa3\xf0\x75\xeb\x93\xed\x23\x73\x21\xae\x1c\xc5\x57\x29\x19\xf2\x17\x78\x29\xee\x97\x27\x43" +
+	"\xbe\x45\xd5\x56\xcf\xb9\x8d\x93\xa0\x44\xc3\x75\xff\x72\x63\x14\x89\x48\x8b\x2a\x6a\x90\xfc\x53\x12\xb7\x04\xcb\x93\x67\xc9\xc3\x74\xa1\xef\xbc\x0f\x6c\x21\x4f" +
+	"\x41\xe8\x1f\x7d\xa9\x24\x3e\xa6\xad\x2a\x01\x7b\x33\xdd\xf3\x70\x4b\xb1\xca\x0f\x9d\x5d\xf8\x20\x01\xd9\x7d\xae\xb5\xb4\x55\xc4\xbe\xf6\xe3\x60\x88\xce\xe2\xa8" +
+	"\x7d\x3d\x25\xf9\x16\x97\x3a\xa2\x8a\x73\x1b\xe1\xcb\x83\x00\xf3\xba\x9c\x1b\x38\x9a\xc1\xf9\x9c\x6a\x8f\x4d\x8a\x0f\xd2\x29\x37\x1d\x75\x5d\xd0\xb8\xe7\x60\x5f" +
+	"\x2b\xfe\x1e\x72\x82\x3d\x6e\x05\xcc\xcf\xf2\xbf\x88\x7c\x5c\xca\x4f\x72\xa5\x76\x65\xa9\xb9\x4b\x99\xb4\x94\xaa\x3e\xa4\xc6\x90\x0b\x41\xf7\x24\xfb\xe0\x32\x9b" +
+	"\x97\x2a\x45\x6d\xb5\x51\xf5\xf9\x02\xa9\xf8\x38\x7d\x54\xd5\x67\x51\x57\x17\xba\xc8\xc4\x5f\xc7\x91\xe1\xef\xd4\xdd\xc5\x4c\xfc\x05\x49\x34\xcb\xf1\x7e\x8b\x4f" +
+	"\xa9\x7b\xfd\xe8\xab\x71\x8b\x65\x85\x2e\x23\x14\x55\x49\x82\x50\xf6\x23\xb4\x30\xe4\x4b\x37\xdb\x33\xc7\xc7\xb7\xe5\x5a\x1c\xbc\x1c\x3d\xaf\xab\xc6\x6e\x40\xab" +
+	"\xe1\x5b\xc5\xa3\x42\x52\x54\x7a\x8f\x54\xa7\x38\x6d\xc0\xc7\xf3\xbd\x43\x7b\x5b\x80\xe1\xec\xb2\xa8\x5a\xbe\x2c\x2a\x5f\x20\xd6\xe6\x2e\x10\xaf\x7f\x47\xa9\xd9" +
+	"\xf7\x19\x67\x5d\x75\x77\x1e\xdd\xdf\x79\x78\xff\xc1\xc3\x87\xf7\xee\x6e\x7c\xcb\x59\x55\x9d\x19\x59\x71\x3a\xaa\xf1\xe8\xde\xd3\x7b\x7a\xa3\x7a\xe7\xf2\x17\x17" +
+	"\x79\x99\x37\x4b\xb6\xf9\x7e\x69\x3c\x68\xf2\x7f\xaa\xde\xff\x2f\x04\x65\x63\xf5\x96\x25\x00\x00")
 
-const file_projections_state_proto_rawDesc = "" +
-	"\n" +
-	"\x17projections/state.proto\x12\x11stint.projections\x1a\x13events/events.proto\"\xb1\x0f\n" +
-	"\x03Job\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12)\n" +
-	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12)\n" +
-	"\x05owner\x18\x03 \x01(\v2\x13.stint.events.OwnerR\x05owner\x12,\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x1e\n" +
-	"\n" +
-	"completing\x18\x05 \x01(\bR\n" +
-	"completing\x12\x10\n" +
-	"\x03run\x18\x06 \x01(\rR\x03run\x12\x1a\n" +
-	"\brestarts\x18\a \x01(\rR\brestarts\x12\x1a\n" +
-	"\bpriority\x18\b \x01(\rR\bpriority\x12*\n" +
-	"\x04hold\x18\t \x01(\x0e2\x16.stint.events.HoldKindR\x04hold\x12,\n" +
-	"\x06reason\x18\n" +
-	" \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x1f\n" +
-	"\vreason_text\x18\v \x01(\tR\n" +
-	"reasonText\x12\x19\n" +
-	"\barray_id\x18\f \x01(\rR\aarrayId\x12\x1d\n" +
-	"\n" +
-	"array_task\x18\r \x01(\rR\tarrayTask\x12\x19\n" +
-	"\bhas_task\x18\x0e \x01(\bR\ahasTask\x12\x18\n" +
-	"\apending\x18\x0f \x03(\x04R\apending\x12*\n" +
-	"\x11array_max_running\x18\x10 \x01(\rR\x0farrayMaxRunning\x12\x1b\n" +
-	"\tsubmit_us\x18\x14 \x01(\x03R\bsubmitUs\x12\x1f\n" +
-	"\veligible_us\x18\x15 \x01(\x03R\n" +
-	"eligibleUs\x12\x19\n" +
-	"\bbegin_us\x18\x16 \x01(\x03R\abeginUs\x12\x19\n" +
-	"\bstart_us\x18\x17 \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x18 \x01(\x03R\x05endUs\x12\x17\n" +
-	"\alimit_s\x18\x19 \x01(\rR\x06limitS\x128\n" +
-	"\n" +
-	"allocation\x18\x1a \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\x12\x1c\n" +
-	"\tpartition\x18\x1b \x01(\tR\tpartition\x120\n" +
-	"\x05nodes\x18\x1c \x03(\v2\x1a.stint.projections.RunNodeR\x05nodes\x12+\n" +
-	"\x04stop\x18\x1d \x01(\v2\x17.stint.projections.StopR\x04stop\x12\x1b\n" +
-	"\texit_code\x18\x1e \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x1f \x01(\rR\n" +
-	"exitSignal\x12F\n" +
-	"\fdependencies\x18  \x03(\v2\".stint.projections.DependencyStateR\fdependencies\x128\n" +
-	"\asignals\x18! \x03(\v2\x1e.stint.projections.SignalOrderR\asignals\x12)\n" +
-	"\x05usage\x18\" \x01(\v2\x13.stint.events.UsageR\x05usage\x12#\n" +
-	"\rsubmitted_seq\x18# \x01(\x04R\fsubmittedSeq\x12\x1f\n" +
-	"\vchanged_seq\x18$ \x01(\x04R\n" +
-	"changedSeq\x12\x1e\n" +
-	"\n" +
-	"backfilled\x18% \x01(\bR\n" +
-	"backfilled\x12\x15\n" +
-	"\x06het_id\x18& \x01(\rR\x05hetId\x12\x1d\n" +
-	"\n" +
-	"het_offset\x18' \x01(\rR\thetOffset\x12!\n" +
-	"\fsuspended_us\x18( \x01(\x03R\vsuspendedUs\x12,\n" +
-	"\x12suspended_total_us\x18) \x01(\x03R\x10suspendedTotalUs\x12\x19\n" +
-	"\bleapt_us\x18> \x01(\x03R\aleaptUs\x12!\n" +
-	"\fcancelled_by\x18* \x01(\rR\vcancelledBy\x12#\n" +
-	"\rwas_cancelled\x18+ \x01(\bR\fwasCancelled\x12\x1b\n" +
-	"\taccrue_us\x18, \x01(\x03R\baccrueUs\x123\n" +
-	"\tend_cause\x18- \x01(\x0e2\x16.stint.events.EndCauseR\bendCause\x12\x1b\n" +
-	"\tplaced_us\x18. \x01(\x03R\bplacedUs\x12\x1d\n" +
-	"\n" +
-	"placed_seq\x18/ \x01(\x04R\tplacedSeq\x12\x1d\n" +
-	"\n" +
-	"unfit_runs\x181 \x01(\rR\tunfitRuns\x12%\n" +
-	"\x0elicenses_alloc\x18< \x01(\tR\rlicensesAlloc\x12\x12\n" +
-	"\x04lent\x18= \x01(\bR\x04lent\x12!\n" +
-	"\fspecial_exit\x182 \x01(\bR\vspecialExit\x12\x19\n" +
-	"\bhet_size\x18? \x01(\rR\ahetSize\x12\x1d\n" +
-	"\n" +
-	"resized_us\x18@ \x01(\x03R\tresizedUs\x12\x18\n" +
-	"\aresizes\x18A \x01(\rR\aresizes\x12\x1b\n" +
-	"\tnext_step\x18C \x01(\rR\bnextStep\x121\n" +
-	"\x05steps\x18B \x03(\v2\x1b.stint.projections.LiveStepR\x05steps\x12\x18\n" +
-	"\astopped\x18n \x01(\bR\astopped\x12\x16\n" +
-	"\x06recurs\x18d \x01(\bR\x06recurs\x12\x1f\n" +
-	"\vfinished_us\x180 \x01(\x03R\n" +
-	"finishedUs\"\xd9\x01\n" +
-	"\aRunNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
-	"\n" +
-	"started_us\x18\x02 \x01(\x03R\tstartedUs\x12\x1b\n" +
-	"\texited_us\x18\x03 \x01(\x03R\bexitedUs\x12\x1b\n" +
-	"\texit_code\x18\x04 \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x05 \x01(\rR\n" +
-	"exitSignal\x12,\n" +
-	"\x05cause\x18\x06 \x01(\x0e2\x16.stint.events.EndCauseR\x05cause\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\"\xb6\x02\n" +
-	"\bLiveStep\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\rR\x04step\x12\x19\n" +
-	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
-	"\x05tasks\x18\x04 \x01(\rR\x05tasks\x12\x12\n" +
-	"\x04cpus\x18\x05 \x01(\rR\x04cpus\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\x06 \x01(\x04R\tmemoryMib\x12/\n" +
-	"\x04gres\x18\a \x03(\v2\x1b.stint.projections.NodeGresR\x04gres\x12\x14\n" +
-	"\x05nodes\x18\b \x03(\x04R\x05nodes\x12\x12\n" +
-	"\x04open\x18\t \x03(\x04R\x04open\x12*\n" +
-	"\x04part\x18\n" +
-	" \x01(\v2\x16.stint.events.StepPartR\x04part\x12\x17\n" +
-	"\alimit_s\x18\v \x01(\rR\x06limitS\"\x99\x02\n" +
-	"\x04Stop\x12-\n" +
-	"\x05cause\x18\x01 \x01(\x0e2\x17.stint.events.StopCauseR\x05cause\x12\x15\n" +
-	"\x06by_uid\x18\x02 \x01(\rR\x05byUid\x12\x13\n" +
-	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12 \n" +
-	"\fkill_after_s\x18\x04 \x01(\rR\n" +
-	"killAfterS\x12\x1d\n" +
-	"\n" +
-	"hold_after\x18\x05 \x01(\bR\tholdAfter\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\x12#\n" +
-	"\rspecial_after\x18\a \x01(\bR\fspecialAfter\x12\x1b\n" +
-	"\texit_code\x18\b \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\t \x01(\rR\n" +
-	"exitSignal\"\xc7\x01\n" +
-	"\x0fDependencyState\x128\n" +
-	"\n" +
-	"dependency\x18\x01 \x01(\v2\x18.stint.events.DependencyR\n" +
-	"dependency\x123\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x1d.stint.projections.FulfilmentR\x05state\x12\x19\n" +
-	"\bsince_us\x18\x03 \x01(\x03R\asinceUs\x12\x14\n" +
-	"\x05ready\x18\x04 \x03(\x04R\x05ready\x12\x14\n" +
-	"\x05never\x18\x05 \x03(\x04R\x05never\"\xb3\x01\n" +
-	"\vSignalOrder\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\rR\x06number\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1d\n" +
-	"\n" +
-	"batch_only\x18\x03 \x01(\bR\tbatchOnly\x12\x12\n" +
-	"\x04full\x18\x04 \x01(\bR\x04full\x12\x12\n" +
-	"\x04step\x18\x05 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\x06 \x01(\bR\ahasStep\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04text\"\xa0\x02\n" +
-	"\x05Array\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
-	"\x05total\x18\x02 \x01(\rR\x05total\x12\x18\n" +
-	"\arunning\x18\x03 \x01(\rR\arunning\x12\x1c\n" +
-	"\tcompleted\x18\x04 \x01(\rR\tcompleted\x12\x16\n" +
-	"\x06failed\x18\x05 \x01(\rR\x06failed\x124\n" +
-	"\astarted\x18\x06 \x03(\v2\x1a.stint.projections.TaskJobR\astarted\x12\x1f\n" +
-	"\vmax_running\x18\a \x01(\rR\n" +
-	"maxRunning\x12\"\n" +
-	"\rmax_exit_code\x18\b \x01(\rR\vmaxExitCode\x12&\n" +
-	"\x0fmax_exit_signal\x18\t \x01(\rR\rmaxExitSignal\"s\n" +
-	"\aTaskJob\x12\x12\n" +
-	"\x04task\x18\x01 \x01(\rR\x04task\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\rR\x03job\x12,\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x14\n" +
-	"\x05ended\x18\x04 \x01(\bR\x05ended\"\xe1\b\n" +
-	"\x04Node\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\x12'\n" +
-	"\x03def\x18\x03 \x01(\v2\x15.stint.events.NodeDefR\x03def\x12\x0e\n" +
-	"\x02up\x18\x04 \x01(\bR\x02up\x12\x12\n" +
-	"\x04boot\x18\x05 \x01(\tR\x04boot\x12\x1a\n" +
-	"\bexecutor\x18\x06 \x01(\fR\bexecutor\x12\x1d\n" +
-	"\n" +
-	"executor_n\x18\a \x01(\x04R\texecutorN\x125\n" +
-	"\tinventory\x18\b \x01(\v2\x17.stint.events.InventoryR\tinventory\x12\x14\n" +
-	"\x05drain\x18\t \x01(\bR\x05drain\x12\x12\n" +
-	"\x04down\x18\n" +
-	" \x01(\bR\x04down\x12\x12\n" +
-	"\x04lost\x18\v \x01(\bR\x04lost\x12\x12\n" +
-	"\x04fail\x18\f \x01(\bR\x04fail\x12\x16\n" +
-	"\x06reason\x18\r \x01(\tR\x06reason\x12\x1d\n" +
-	"\n" +
-	"reason_uid\x18\x0e \x01(\rR\treasonUid\x12\x1b\n" +
-	"\treason_us\x18\x0f \x01(\x03R\breasonUs\x12\x1b\n" +
-	"\tcpus_used\x18\x10 \x03(\x04R\bcpusUsed\x12&\n" +
-	"\x0fmemory_used_mib\x18\x11 \x01(\x04R\rmemoryUsedMib\x12/\n" +
-	"\x04gres\x18\x12 \x03(\v2\x1b.stint.projections.NodeGresR\x04gres\x12\x12\n" +
-	"\x04jobs\x18\x13 \x03(\rR\x04jobs\x12\x17\n" +
-	"\aboot_us\x18\x14 \x01(\x03R\x06bootUs\x12*\n" +
-	"\x11executor_start_us\x18\x15 \x01(\x03R\x0fexecutorStartUs\x12\x17\n" +
-	"\abusy_us\x18\x16 \x01(\x03R\x06busyUs\x12\x18\n" +
-	"\aversion\x18\x17 \x01(\tR\aversion\x12\x19\n" +
-	"\blast_seq\x18\x18 \x01(\x04R\alastSeq\x12\x18\n" +
-	"\aremoved\x18\x19 \x01(\bR\aremoved\x12\x1e\n" +
-	"\n" +
-	"partitions\x18\x1a \x03(\tR\n" +
-	"partitions\x12\x18\n" +
-	"\ainvalid\x18\x1b \x01(\bR\ainvalid\x12\x19\n" +
-	"\bnever_up\x18\x1c \x01(\bR\aneverUp\x12\x18\n" +
-	"\acomment\x18\x1d \x01(\tR\acomment\x12\x14\n" +
-	"\x05unfit\x18\x1f \x01(\tR\x05unfit\x122\n" +
-	"\x06ailing\x18\x1e \x03(\v2\x1a.stint.events.DeviceAilingR\x06ailing\x12\x16\n" +
-	"\x06future\x18& \x01(\bR\x06future\x12\x14\n" +
-	"\x05extra\x18  \x01(\tR\x05extra\x12'\n" +
-	"\x0factive_features\x18! \x01(\tR\x0eactiveFeatures\x12\x1d\n" +
-	"\n" +
-	"has_active\x18\" \x01(\bR\thasActive\x12\x1f\n" +
-	"\vinstance_id\x18# \x01(\tR\n" +
-	"instanceId\x12#\n" +
-	"\rinstance_type\x18$ \x01(\tR\finstanceType\x12\x18\n" +
-	"\adoubled\x18' \x01(\bR\adoubledJ\x04\b%\x10&\"\\\n" +
-	"\bNodeGres\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x12\n" +
-	"\x04used\x18\x04 \x03(\x04R\x04used\"\xd0\x01\n" +
-	"\aAccount\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\"\n" +
-	"\forganization\x18\x04 \x01(\tR\forganization\x12\"\n" +
-	"\fcoordinators\x18\x05 \x03(\tR\fcoordinators\x12\x1d\n" +
-	"\n" +
-	"created_us\x18\x06 \x01(\x03R\tcreatedUs\x12\x18\n" +
-	"\adeleted\x18\a \x01(\bR\adeleted\"\xda\x01\n" +
-	"\x04User\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x129\n" +
-	"\vadmin_level\x18\x03 \x01(\x0e2\x18.stint.events.AdminLevelR\n" +
-	"adminLevel\x12:\n" +
-	"\bdefaults\x18\x04 \x03(\v2\x1e.stint.projections.UserDefaultR\bdefaults\x12\x1d\n" +
-	"\n" +
-	"created_us\x18\x05 \x01(\x03R\tcreatedUs\x12\x18\n" +
-	"\adeleted\x18\x06 \x01(\bR\adeleted\"W\n" +
-	"\vUserDefault\x12\x18\n" +
-	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x14\n" +
-	"\x05wckey\x18\x03 \x01(\tR\x05wckey\"\xc3\x03\n" +
-	"\vAssociation\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
-	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
-	"\aaccount\x18\x03 \x01(\tR\aaccount\x12\x12\n" +
-	"\x04user\x18\x04 \x01(\tR\x04user\x12\x1c\n" +
-	"\tpartition\x18\x05 \x01(\tR\tpartition\x12\x16\n" +
-	"\x06parent\x18\x06 \x01(\rR\x06parent\x120\n" +
-	"\x06limits\x18\a \x03(\v2\x18.stint.events.LimitValueR\x06limits\x12\x17\n" +
-	"\ahas_qos\x18\b \x01(\bR\x06hasQos\x12\x10\n" +
-	"\x03qos\x18\t \x03(\tR\x03qos\x12\x17\n" +
-	"\aqos_add\x18\n" +
-	" \x03(\tR\x06qosAdd\x12\x1d\n" +
-	"\n" +
-	"qos_remove\x18\v \x03(\tR\tqosRemove\x12\x1f\n" +
-	"\vdefault_qos\x18\f \x01(\tR\n" +
-	"defaultQos\x12\x18\n" +
-	"\acomment\x18\r \x01(\tR\acomment\x12\x1d\n" +
-	"\n" +
-	"created_us\x18\x0e \x01(\x03R\tcreatedUs\x12\x1d\n" +
-	"\n" +
-	"changed_us\x18\x0f \x01(\x03R\tchangedUs\x12\x18\n" +
-	"\adeleted\x18\x10 \x01(\bR\adeleted\"\xa8\x02\n" +
-	"\x03Qos\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\x120\n" +
-	"\x06limits\x18\x04 \x03(\v2\x18.stint.events.LimitValueR\x06limits\x12\x18\n" +
-	"\apreempt\x18\x05 \x03(\tR\apreempt\x12\x14\n" +
-	"\x05flags\x18\x06 \x03(\tR\x05flags\x12!\n" +
-	"\fpreempt_mode\x18\a \x01(\tR\vpreemptMode\x12\x1d\n" +
-	"\n" +
-	"created_us\x18\b \x01(\x03R\tcreatedUs\x12\x1d\n" +
-	"\n" +
-	"changed_us\x18\t \x01(\x03R\tchangedUs\x12\x18\n" +
-	"\adeleted\x18\n" +
-	" \x01(\bR\adeleted\"\x92\x01\n" +
-	"\x05Wckey\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
-	"\acluster\x18\x03 \x01(\tR\acluster\x12\x12\n" +
-	"\x04user\x18\x04 \x01(\tR\x04user\x12\x1d\n" +
-	"\n" +
-	"created_us\x18\x05 \x01(\x03R\tcreatedUs\x12\x18\n" +
-	"\adeleted\x18\x06 \x01(\bR\adeleted\"~\n" +
-	"\vClusterName\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
-	"\x04root\x18\x03 \x01(\rR\x04root\x12\x1d\n" +
-	"\n" +
-	"created_us\x18\x04 \x01(\x03R\tcreatedUs\x12\x18\n" +
-	"\adeleted\x18\x05 \x01(\bR\adeleted\"\x8c\x01\n" +
-	"\vTransaction\x12\x13\n" +
-	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x16\n" +
-	"\x06action\x18\x02 \x01(\tR\x06action\x12\x14\n" +
-	"\x05actor\x18\x03 \x01(\tR\x05actor\x12\x14\n" +
-	"\x05where\x18\x04 \x01(\tR\x05where\x12\x12\n" +
-	"\x04info\x18\x05 \x01(\tR\x04info\x12\x10\n" +
-	"\x03seq\x18\x06 \x01(\x04R\x03seq\"\xf3\x03\n" +
-	"\vPolicyState\x12:\n" +
-	"\bclusters\x18\x01 \x03(\v2\x1e.stint.projections.ClusterNameR\bclusters\x126\n" +
-	"\baccounts\x18\x02 \x03(\v2\x1a.stint.projections.AccountR\baccounts\x12-\n" +
-	"\x05users\x18\x03 \x03(\v2\x17.stint.projections.UserR\x05users\x12B\n" +
-	"\fassociations\x18\x04 \x03(\v2\x1e.stint.projections.AssociationR\fassociations\x12(\n" +
-	"\x03qos\x18\x05 \x03(\v2\x16.stint.projections.QosR\x03qos\x120\n" +
-	"\x06wckeys\x18\x06 \x03(\v2\x18.stint.projections.WckeyR\x06wckeys\x12B\n" +
-	"\ftransactions\x18\a \x03(\v2\x1e.stint.projections.TransactionR\ftransactions\x12\x17\n" +
-	"\anext_id\x18\b \x01(\rR\x06nextId\x12)\n" +
-	"\x10next_association\x18\t \x01(\rR\x0fnextAssociation\x12\x19\n" +
-	"\bnext_qos\x18\n" +
-	" \x01(\rR\anextQos\"\xab\x01\n" +
-	"\tInboxItem\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\x12\x13\n" +
-	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12\x19\n" +
-	"\bfirst_id\x18\x04 \x01(\rR\afirstId\x12,\n" +
-	"\x06intent\x18\x05 \x01(\v2\x14.stint.events.IntentR\x06intent\x12\x18\n" +
-	"\asubject\x18\x06 \x01(\tR\asubject\"\xed\x01\n" +
-	"\rIntentVerdict\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\x12\x10\n" +
-	"\x03job\x18\x03 \x01(\rR\x03job\x12&\n" +
-	"\x04code\x18\x04 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\x121\n" +
-	"\bverdicts\x18\x06 \x03(\v2\x15.stint.events.VerdictR\bverdicts\x12\x18\n" +
-	"\atouched\x18\a \x01(\rR\atouched\x12\x19\n" +
-	"\bfirst_id\x18\b \x01(\rR\afirstId\"\xd7\x02\n" +
-	"\tTermState\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x1e\n" +
-	"\n" +
-	"controller\x18\x02 \x01(\tR\n" +
-	"controller\x12\x14\n" +
-	"\x05rules\x18\x03 \x01(\rR\x05rules\x12\x18\n" +
-	"\adecider\x18\x04 \x01(\rR\adecider\x12\x1e\n" +
-	"\n" +
-	"derivation\x18\x05 \x01(\rR\n" +
-	"derivation\x12\x10\n" +
-	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12\f\n" +
-	"\x01n\x18\a \x01(\x04R\x01n\x12\x14\n" +
-	"\x05cycle\x18\b \x01(\x04R\x05cycle\x12\x14\n" +
-	"\x05build\x18\t \x01(\tR\x05build\x12\x15\n" +
-	"\x06now_us\x18\n" +
-	" \x01(\x03R\x05nowUs\x12$\n" +
-	"\x0elast_sched_seq\x18\v \x01(\x04R\flastSchedSeq\x12 \n" +
-	"\fclock_set_us\x18\r \x01(\x03R\n" +
-	"clockSetUs\x12\x19\n" +
-	"\bbegun_us\x18\f \x01(\x03R\abegunUs\"\xa8\x01\n" +
-	"\aCrontab\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\x128\n" +
-	"\bdisabled\x18\x04 \x03(\v2\x1c.stint.projections.LineRangeR\bdisabled\x12\x12\n" +
-	"\x04jobs\x18\x05 \x03(\rR\x04jobs\x12\x15\n" +
-	"\x06set_us\x18\x06 \x01(\x03R\x05setUs\"5\n" +
-	"\tLineRange\x12\x14\n" +
-	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\rR\x04last\"\x82\x01\n" +
-	"\aTrigger\x12/\n" +
-	"\atrigger\x18\x01 \x01(\v2\x15.stint.events.TriggerR\atrigger\x12\x12\n" +
-	"\x04hits\x18\x02 \x03(\tR\x04hits\x12\x15\n" +
-	"\x06hit_us\x18\x03 \x01(\x03R\x05hitUs\x12\x1b\n" +
-	"\tpulled_us\x18\x04 \x01(\x03R\bpulledUs\"6\n" +
-	"\vFinishedRef\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x15\n" +
-	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\"x\n" +
-	"\bNonceRef\x12\x14\n" +
-	"\x05nonce\x18\x01 \x01(\fR\x05nonce\x12\x13\n" +
-	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\rR\x05index\x12\x19\n" +
-	"\bfirst_id\x18\x05 \x01(\rR\afirstId\"\xbc\b\n" +
-	"\bSnapshot\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x13\n" +
-	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x17\n" +
-	"\anext_id\x18\x03 \x01(\rR\x06nextId\x120\n" +
-	"\x04term\x18\x04 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12,\n" +
-	"\x06config\x18\x05 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x1d\n" +
-	"\n" +
-	"config_seq\x18\x06 \x01(\x04R\tconfigSeq\x12-\n" +
-	"\x05nodes\x18\a \x03(\v2\x17.stint.projections.NodeR\x05nodes\x12*\n" +
-	"\x04jobs\x18\b \x03(\v2\x16.stint.projections.JobR\x04jobs\x120\n" +
-	"\x06arrays\x18\t \x03(\v2\x18.stint.projections.ArrayR\x06arrays\x122\n" +
-	"\x05inbox\x18\n" +
-	" \x03(\v2\x1c.stint.projections.InboxItemR\x05inbox\x12:\n" +
-	"\bfinished\x18\v \x03(\v2\x1e.stint.projections.FinishedRefR\bfinished\x123\n" +
-	"\x06nonces\x18\f \x03(\v2\x1b.stint.projections.NonceRefR\x06nonces\x121\n" +
-	"\x06shares\x18\r \x03(\v2\x19.stint.events.ShareFactorR\x06shares\x122\n" +
-	"\x05voids\x18\x0e \x03(\v2\x1c.stint.projections.VoidCountR\x05voids\x12\x1d\n" +
-	"\n" +
-	"fold_rules\x18\x0f \x01(\x04R\tfoldRules\x12\x1a\n" +
-	"\bmessages\x18\x10 \x01(\x04R\bmessages\x12#\n" +
-	"\rnext_priority\x18\x11 \x01(\rR\fnextPriority\x12<\n" +
-	"\bverdicts\x18\x12 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\x126\n" +
-	"\x06policy\x18\x13 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x126\n" +
-	"\bcrontabs\x18( \x03(\v2\x1a.stint.projections.CrontabR\bcrontabs\x12&\n" +
-	"\x04zone\x18) \x01(\v2\x12.stint.events.ZoneR\x04zone\x126\n" +
-	"\btriggers\x18* \x03(\v2\x1a.stint.projections.TriggerR\btriggers\x12\x1b\n" +
-	"\tpassed_us\x18, \x01(\x03R\bpassedUs\x12!\n" +
-	"\fnext_trigger\x18+ \x01(\rR\vnextTrigger\x12*\n" +
-	"\x05given\x18\x14 \x01(\v2\x14.stint.events.ConfigR\x05given\"N\n" +
-	"\tVoidCount\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x19\n" +
-	"\blast_seq\x18\x03 \x01(\x04R\alastSeq*7\n" +
-	"\n" +
-	"Fulfilment\x12\x0f\n" +
-	"\vUNFULFILLED\x10\x00\x12\r\n" +
-	"\tFULFILLED\x10\x01\x12\t\n" +
-	"\x05NEVER\x10\x02B\x1fZ\x1dstint/projections;projectionsb\x06proto3"
-
-var (
-	file_projections_state_proto_rawDescOnce sync.Once
-	file_projections_state_proto_rawDescData []byte
-)
-
-func file_projections_state_proto_rawDescGZIP() []byte {
-	file_projections_state_proto_rawDescOnce.Do(func() {
-		file_projections_state_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_projections_state_proto_rawDesc), len(file_projections_state_proto_rawDesc)))
-	})
-	return file_projections_state_proto_rawDescData
-}
-
-var file_projections_state_proto_enumTypes [1]protoimpl.EnumInfo
-var file_projections_state_proto_msgTypes [29]protoimpl.MessageInfo
-var file_projections_state_proto_goTypes = []any{
-	(Fulfilment)(0),             // 0: stint.projections.Fulfilment
-	(*Job)(nil),                 // 1: stint.projections.Job
-	(*RunNode)(nil),             // 2: stint.projections.RunNode
-	(*LiveStep)(nil),            // 3: stint.projections.LiveStep
-	(*Stop)(nil),                // 4: stint.projections.Stop
-	(*DependencyState)(nil),     // 5: stint.projections.DependencyState
-	(*SignalOrder)(nil),         // 6: stint.projections.SignalOrder
-	(*Array)(nil),               // 7: stint.projections.Array
-	(*TaskJob)(nil),             // 8: stint.projections.TaskJob
-	(*Node)(nil),                // 9: stint.projections.Node
-	(*NodeGres)(nil),            // 10: stint.projections.NodeGres
-	(*Account)(nil),             // 11: stint.projections.Account
-	(*User)(nil),                // 12: stint.projections.User
-	(*UserDefault)(nil),         // 13: stint.projections.UserDefault
-	(*Association)(nil),         // 14: stint.projections.Association
-	(*Qos)(nil),                 // 15: stint.projections.Qos
-	(*Wckey)(nil),               // 16: stint.projections.Wckey
-	(*ClusterName)(nil),         // 17: stint.projections.ClusterName
-	(*Transaction)(nil),         // 18: stint.projections.Transaction
-	(*PolicyState)(nil),         // 19: stint.projections.PolicyState
-	(*InboxItem)(nil),           // 20: stint.projections.InboxItem
-	(*IntentVerdict)(nil),       // 21: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 22: stint.projections.TermState
-	(*Crontab)(nil),             // 23: stint.projections.Crontab
-	(*LineRange)(nil),           // 24: stint.projections.LineRange
-	(*Trigger)(nil),             // 25: stint.projections.Trigger
-	(*FinishedRef)(nil),         // 26: stint.projections.FinishedRef
-	(*NonceRef)(nil),            // 27: stint.projections.NonceRef
-	(*Snapshot)(nil),            // 28: stint.projections.Snapshot
-	(*VoidCount)(nil),           // 29: stint.projections.VoidCount
-	(*events.JobSpec)(nil),      // 30: stint.events.JobSpec
-	(*events.Owner)(nil),        // 31: stint.events.Owner
-	(events.JobState)(0),        // 32: stint.events.JobState
-	(events.HoldKind)(0),        // 33: stint.events.HoldKind
-	(events.Reason)(0),          // 34: stint.events.Reason
-	(*events.Allocation)(nil),   // 35: stint.events.Allocation
-	(*events.Usage)(nil),        // 36: stint.events.Usage
-	(events.EndCause)(0),        // 37: stint.events.EndCause
-	(*events.StepPart)(nil),     // 38: stint.events.StepPart
-	(events.StopCause)(0),       // 39: stint.events.StopCause
-	(*events.Dependency)(nil),   // 40: stint.events.Dependency
-	(*events.NodeDef)(nil),      // 41: stint.events.NodeDef
-	(*events.Inventory)(nil),    // 42: stint.events.Inventory
-	(*events.DeviceAiling)(nil), // 43: stint.events.DeviceAiling
-	(events.AdminLevel)(0),      // 44: stint.events.AdminLevel
-	(*events.LimitValue)(nil),   // 45: stint.events.LimitValue
-	(*events.Intent)(nil),       // 46: stint.events.Intent
-	(events.Code)(0),            // 47: stint.events.Code
-	(*events.Verdict)(nil),      // 48: stint.events.Verdict
-	(*events.Trigger)(nil),      // 49: stint.events.Trigger
-	(*events.Config)(nil),       // 50: stint.events.Config
-	(*events.ShareFactor)(nil),  // 51: stint.events.ShareFactor
-	(*events.Zone)(nil),         // 52: stint.events.Zone
-}
-var file_projections_state_proto_depIdxs = []int32{
-	30, // 0: stint.projections.Job.spec:type_name -> stint.events.JobSpec
-	31, // 1: stint.projections.Job.owner:type_name -> stint.events.Owner
-	32, // 2: stint.projections.Job.state:type_name -> stint.events.JobState
-	33, // 3: stint.projections.Job.hold:type_name -> stint.events.HoldKind
-	34, // 4: stint.projections.Job.reason:type_name -> stint.events.Reason
-	35, // 5: stint.projections.Job.allocation:type_name -> stint.events.Allocation
-	2,  // 6: stint.projections.Job.nodes:type_name -> stint.projections.RunNode
-	4,  // 7: stint.projections.Job.stop:type_name -> stint.projections.Stop
-	5,  // 8: stint.projections.Job.dependencies:type_name -> stint.projections.DependencyState
-	6,  // 9: stint.projections.Job.signals:type_name -> stint.projections.SignalOrder
-	36, // 10: stint.projections.Job.usage:type_name -> stint.events.Usage
-	37, // 11: stint.projections.Job.end_cause:type_name -> stint.events.EndCause
-	3,  // 12: stint.projections.Job.steps:type_name -> stint.projections.LiveStep
-	37, // 13: stint.projections.RunNode.cause:type_name -> stint.events.EndCause
-	10, // 14: stint.projections.LiveStep.gres:type_name -> stint.projections.NodeGres
-	38, // 15: stint.projections.LiveStep.part:type_name -> stint.events.StepPart
-	39, // 16: stint.projections.Stop.cause:type_name -> stint.events.StopCause
-	40, // 17: stint.projections.DependencyState.dependency:type_name -> stint.events.Dependency
-	0,  // 18: stint.projections.DependencyState.state:type_name -> stint.projections.Fulfilment
-	8,  // 19: stint.projections.Array.started:type_name -> stint.projections.TaskJob
-	32, // 20: stint.projections.TaskJob.state:type_name -> stint.events.JobState
-	41, // 21: stint.projections.Node.def:type_name -> stint.events.NodeDef
-	42, // 22: stint.projections.Node.inventory:type_name -> stint.events.Inventory
-	10, // 23: stint.projections.Node.gres:type_name -> stint.projections.NodeGres
-	43, // 24: stint.projections.Node.ailing:type_name -> stint.events.DeviceAiling
-	44, // 25: stint.projections.User.admin_level:type_name -> stint.events.AdminLevel
-	13, // 26: stint.projections.User.defaults:type_name -> stint.projections.UserDefault
-	45, // 27: stint.projections.Association.limits:type_name -> stint.events.LimitValue
-	45, // 28: stint.projections.Qos.limits:type_name -> stint.events.LimitValue
-	17, // 29: stint.projections.PolicyState.clusters:type_name -> stint.projections.ClusterName
-	11, // 30: stint.projections.PolicyState.accounts:type_name -> stint.projections.Account
-	12, // 31: stint.projections.PolicyState.users:type_name -> stint.projections.User
-	14, // 32: stint.projections.PolicyState.associations:type_name -> stint.projections.Association
-	15, // 33: stint.projections.PolicyState.qos:type_name -> stint.projections.Qos
-	16, // 34: stint.projections.PolicyState.wckeys:type_name -> stint.projections.Wckey
-	18, // 35: stint.projections.PolicyState.transactions:type_name -> stint.projections.Transaction
-	46, // 36: stint.projections.InboxItem.intent:type_name -> stint.events.Intent
-	47, // 37: stint.projections.IntentVerdict.code:type_name -> stint.events.Code
-	48, // 38: stint.projections.IntentVerdict.verdicts:type_name -> stint.events.Verdict
-	24, // 39: stint.projections.Crontab.disabled:type_name -> stint.projections.LineRange
-	49, // 40: stint.projections.Trigger.trigger:type_name -> stint.events.Trigger
-	22, // 41: stint.projections.Snapshot.term:type_name -> stint.projections.TermState
-	50, // 42: stint.projections.Snapshot.config:type_name -> stint.events.Config
-	9,  // 43: stint.projections.Snapshot.nodes:type_name -> stint.projections.Node
-	1,  // 44: stint.projections.Snapshot.jobs:type_name -> stint.projections.Job
-	7,  // 45: stint.projections.Snapshot.arrays:type_name -> stint.projections.Array
-	20, // 46: stint.projections.Snapshot.inbox:type_name -> stint.projections.InboxItem
-	26, // 47: stint.projections.Snapshot.finished:type_name -> stint.projections.FinishedRef
-	27, // 48: stint.projections.Snapshot.nonces:type_name -> stint.projections.NonceRef
-	51, // 49: stint.projections.Snapshot.shares:type_name -> stint.events.ShareFactor
-	29, // 50: stint.projections.Snapshot.voids:type_name -> stint.projections.VoidCount
-	21, // 51: stint.projections.Snapshot.verdicts:type_name -> stint.projections.IntentVerdict
-	19, // 52: stint.projections.Snapshot.policy:type_name -> stint.projections.PolicyState
-	23, // 53: stint.projections.Snapshot.crontabs:type_name -> stint.projections.Crontab
-	52, // 54: stint.projections.Snapshot.zone:type_name -> stint.events.Zone
-	25, // 55: stint.projections.Snapshot.triggers:type_name -> stint.projections.Trigger
-	50, // 56: stint.projections.Snapshot.given:type_name -> stint.events.Config
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
-}
-
-var file_projections_state_proto_once sync.Once
-
-func file_projections_state_proto_init() {
-	file_projections_state_proto_once.Do(file_projections_state_proto_build)
-}
-func file_projections_state_proto_build() {
-	(*events.JobSpec)(nil).ProtoReflect()
-	if File_projections_state_proto != nil {
-		return
-	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_state_proto_rawDesc), len(file_projections_state_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   29,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_projections_state_proto_goTypes,
-		DependencyIndexes: file_projections_state_proto_depIdxs,
-		EnumInfos:         file_projections_state_proto_enumTypes[:],
-		MessageInfos:      file_projections_state_proto_msgTypes[:],
-	}.Build()
-	File_projections_state_proto = out.File
-	file_projections_state_proto_goTypes = nil
-	file_projections_state_proto_depIdxs = nil
-}
+func file_projections_state_proto_rawDescGZIP() []byte { return file_projections_state_proto_schema }

@@ -7,17 +7,8 @@ package projections
 import (
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	events "stint/events"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *Job) CloneVT() *Job {
@@ -117,10 +108,6 @@ func (m *Job) CloneVT() *Job {
 	return r
 }
 
-func (m *Job) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *RunNode) CloneVT() *RunNode {
 	if m == nil {
 		return (*RunNode)(nil)
@@ -138,10 +125,6 @@ func (m *RunNode) CloneVT() *RunNode {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *RunNode) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *LiveStep) CloneVT() *LiveStep {
@@ -181,10 +164,6 @@ func (m *LiveStep) CloneVT() *LiveStep {
 	return r
 }
 
-func (m *LiveStep) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Stop) CloneVT() *Stop {
 	if m == nil {
 		return (*Stop)(nil)
@@ -204,10 +183,6 @@ func (m *Stop) CloneVT() *Stop {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Stop) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *DependencyState) CloneVT() *DependencyState {
@@ -235,10 +210,6 @@ func (m *DependencyState) CloneVT() *DependencyState {
 	return r
 }
 
-func (m *DependencyState) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *SignalOrder) CloneVT() *SignalOrder {
 	if m == nil {
 		return (*SignalOrder)(nil)
@@ -256,10 +227,6 @@ func (m *SignalOrder) CloneVT() *SignalOrder {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *SignalOrder) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Array) CloneVT() *Array {
@@ -289,10 +256,6 @@ func (m *Array) CloneVT() *Array {
 	return r
 }
 
-func (m *Array) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TaskJob) CloneVT() *TaskJob {
 	if m == nil {
 		return (*TaskJob)(nil)
@@ -307,10 +270,6 @@ func (m *TaskJob) CloneVT() *TaskJob {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *TaskJob) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Node) CloneVT() *Node {
@@ -391,10 +350,6 @@ func (m *Node) CloneVT() *Node {
 	return r
 }
 
-func (m *Node) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeGres) CloneVT() *NodeGres {
 	if m == nil {
 		return (*NodeGres)(nil)
@@ -413,10 +368,6 @@ func (m *NodeGres) CloneVT() *NodeGres {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *NodeGres) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Account) CloneVT() *Account {
@@ -440,10 +391,6 @@ func (m *Account) CloneVT() *Account {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Account) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *User) CloneVT() *User {
@@ -470,10 +417,6 @@ func (m *User) CloneVT() *User {
 	return r
 }
 
-func (m *User) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *UserDefault) CloneVT() *UserDefault {
 	if m == nil {
 		return (*UserDefault)(nil)
@@ -487,10 +430,6 @@ func (m *UserDefault) CloneVT() *UserDefault {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *UserDefault) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Association) CloneVT() *Association {
@@ -539,10 +478,6 @@ func (m *Association) CloneVT() *Association {
 	return r
 }
 
-func (m *Association) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Qos) CloneVT() *Qos {
 	if m == nil {
 		return (*Qos)(nil)
@@ -579,10 +514,6 @@ func (m *Qos) CloneVT() *Qos {
 	return r
 }
 
-func (m *Qos) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Wckey) CloneVT() *Wckey {
 	if m == nil {
 		return (*Wckey)(nil)
@@ -599,10 +530,6 @@ func (m *Wckey) CloneVT() *Wckey {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Wckey) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *ClusterName) CloneVT() *ClusterName {
@@ -622,10 +549,6 @@ func (m *ClusterName) CloneVT() *ClusterName {
 	return r
 }
 
-func (m *ClusterName) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Transaction) CloneVT() *Transaction {
 	if m == nil {
 		return (*Transaction)(nil)
@@ -642,10 +565,6 @@ func (m *Transaction) CloneVT() *Transaction {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Transaction) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *PolicyState) CloneVT() *PolicyState {
@@ -712,10 +631,6 @@ func (m *PolicyState) CloneVT() *PolicyState {
 	return r
 }
 
-func (m *PolicyState) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *InboxItem) CloneVT() *InboxItem {
 	if m == nil {
 		return (*InboxItem)(nil)
@@ -732,10 +647,6 @@ func (m *InboxItem) CloneVT() *InboxItem {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *InboxItem) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *IntentVerdict) CloneVT() *IntentVerdict {
@@ -762,10 +673,6 @@ func (m *IntentVerdict) CloneVT() *IntentVerdict {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *IntentVerdict) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *TermState) CloneVT() *TermState {
@@ -797,10 +704,6 @@ func (m *TermState) CloneVT() *TermState {
 	return r
 }
 
-func (m *TermState) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Crontab) CloneVT() *Crontab {
 	if m == nil {
 		return (*Crontab)(nil)
@@ -829,10 +732,6 @@ func (m *Crontab) CloneVT() *Crontab {
 	return r
 }
 
-func (m *Crontab) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *LineRange) CloneVT() *LineRange {
 	if m == nil {
 		return (*LineRange)(nil)
@@ -845,10 +744,6 @@ func (m *LineRange) CloneVT() *LineRange {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *LineRange) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Trigger) CloneVT() *Trigger {
@@ -871,10 +766,6 @@ func (m *Trigger) CloneVT() *Trigger {
 	return r
 }
 
-func (m *Trigger) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *FinishedRef) CloneVT() *FinishedRef {
 	if m == nil {
 		return (*FinishedRef)(nil)
@@ -887,10 +778,6 @@ func (m *FinishedRef) CloneVT() *FinishedRef {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *FinishedRef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *NonceRef) CloneVT() *NonceRef {
@@ -912,10 +799,6 @@ func (m *NonceRef) CloneVT() *NonceRef {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *NonceRef) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Snapshot) CloneVT() *Snapshot {
@@ -1021,10 +904,6 @@ func (m *Snapshot) CloneVT() *Snapshot {
 	return r
 }
 
-func (m *Snapshot) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *VoidCount) CloneVT() *VoidCount {
 	if m == nil {
 		return (*VoidCount)(nil)
@@ -1038,10 +917,6 @@ func (m *VoidCount) CloneVT() *VoidCount {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *VoidCount) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (this *Job) EqualVT(that *Job) bool {
@@ -1286,13 +1161,6 @@ func (this *Job) EqualVT(that *Job) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Job) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Job)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *RunNode) EqualVT(that *RunNode) bool {
 	if this == that {
 		return true
@@ -1323,13 +1191,6 @@ func (this *RunNode) EqualVT(that *RunNode) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *RunNode) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*RunNode)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *LiveStep) EqualVT(that *LiveStep) bool {
 	if this == that {
 		return true
@@ -1398,13 +1259,6 @@ func (this *LiveStep) EqualVT(that *LiveStep) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *LiveStep) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*LiveStep)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Stop) EqualVT(that *Stop) bool {
 	if this == that {
 		return true
@@ -1441,13 +1295,6 @@ func (this *Stop) EqualVT(that *Stop) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Stop) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Stop)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *DependencyState) EqualVT(that *DependencyState) bool {
 	if this == that {
 		return true
@@ -1484,13 +1331,6 @@ func (this *DependencyState) EqualVT(that *DependencyState) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *DependencyState) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*DependencyState)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *SignalOrder) EqualVT(that *SignalOrder) bool {
 	if this == that {
 		return true
@@ -1521,13 +1361,6 @@ func (this *SignalOrder) EqualVT(that *SignalOrder) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *SignalOrder) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*SignalOrder)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Array) EqualVT(that *Array) bool {
 	if this == that {
 		return true
@@ -1578,13 +1411,6 @@ func (this *Array) EqualVT(that *Array) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Array) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Array)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TaskJob) EqualVT(that *TaskJob) bool {
 	if this == that {
 		return true
@@ -1606,13 +1432,6 @@ func (this *TaskJob) EqualVT(that *TaskJob) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TaskJob) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TaskJob)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Node) EqualVT(that *Node) bool {
 	if this == that {
 		return true
@@ -1782,13 +1601,6 @@ func (this *Node) EqualVT(that *Node) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Node) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Node)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeGres) EqualVT(that *NodeGres) bool {
 	if this == that {
 		return true
@@ -1816,13 +1628,6 @@ func (this *NodeGres) EqualVT(that *NodeGres) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeGres) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeGres)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Account) EqualVT(that *Account) bool {
 	if this == that {
 		return true
@@ -1859,13 +1664,6 @@ func (this *Account) EqualVT(that *Account) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Account) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Account)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *User) EqualVT(that *User) bool {
 	if this == that {
 		return true
@@ -1907,13 +1705,6 @@ func (this *User) EqualVT(that *User) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *User) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*User)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UserDefault) EqualVT(that *UserDefault) bool {
 	if this == that {
 		return true
@@ -1932,13 +1723,6 @@ func (this *UserDefault) EqualVT(that *UserDefault) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UserDefault) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UserDefault)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Association) EqualVT(that *Association) bool {
 	if this == that {
 		return true
@@ -2028,13 +1812,6 @@ func (this *Association) EqualVT(that *Association) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Association) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Association)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Qos) EqualVT(that *Qos) bool {
 	if this == that {
 		return true
@@ -2100,13 +1877,6 @@ func (this *Qos) EqualVT(that *Qos) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Qos) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Qos)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Wckey) EqualVT(that *Wckey) bool {
 	if this == that {
 		return true
@@ -2134,13 +1904,6 @@ func (this *Wckey) EqualVT(that *Wckey) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Wckey) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Wckey)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *ClusterName) EqualVT(that *ClusterName) bool {
 	if this == that {
 		return true
@@ -2165,13 +1928,6 @@ func (this *ClusterName) EqualVT(that *ClusterName) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *ClusterName) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*ClusterName)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Transaction) EqualVT(that *Transaction) bool {
 	if this == that {
 		return true
@@ -2199,13 +1955,6 @@ func (this *Transaction) EqualVT(that *Transaction) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Transaction) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Transaction)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PolicyState) EqualVT(that *PolicyState) bool {
 	if this == that {
 		return true
@@ -2343,13 +2092,6 @@ func (this *PolicyState) EqualVT(that *PolicyState) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PolicyState) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PolicyState)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *InboxItem) EqualVT(that *InboxItem) bool {
 	if this == that {
 		return true
@@ -2377,13 +2119,6 @@ func (this *InboxItem) EqualVT(that *InboxItem) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *InboxItem) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*InboxItem)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *IntentVerdict) EqualVT(that *IntentVerdict) bool {
 	if this == that {
 		return true
@@ -2431,13 +2166,6 @@ func (this *IntentVerdict) EqualVT(that *IntentVerdict) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *IntentVerdict) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*IntentVerdict)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TermState) EqualVT(that *TermState) bool {
 	if this == that {
 		return true
@@ -2486,13 +2214,6 @@ func (this *TermState) EqualVT(that *TermState) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TermState) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TermState)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Crontab) EqualVT(that *Crontab) bool {
 	if this == that {
 		return true
@@ -2540,13 +2261,6 @@ func (this *Crontab) EqualVT(that *Crontab) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Crontab) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Crontab)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *LineRange) EqualVT(that *LineRange) bool {
 	if this == that {
 		return true
@@ -2562,13 +2276,6 @@ func (this *LineRange) EqualVT(that *LineRange) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *LineRange) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*LineRange)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Trigger) EqualVT(that *Trigger) bool {
 	if this == that {
 		return true
@@ -2596,13 +2303,6 @@ func (this *Trigger) EqualVT(that *Trigger) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Trigger) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Trigger)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *FinishedRef) EqualVT(that *FinishedRef) bool {
 	if this == that {
 		return true
@@ -2618,13 +2318,6 @@ func (this *FinishedRef) EqualVT(that *FinishedRef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *FinishedRef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*FinishedRef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NonceRef) EqualVT(that *NonceRef) bool {
 	if this == that {
 		return true
@@ -2649,13 +2342,6 @@ func (this *NonceRef) EqualVT(that *NonceRef) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NonceRef) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NonceRef)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Snapshot) EqualVT(that *Snapshot) bool {
 	if this == that {
 		return true
@@ -2894,13 +2580,6 @@ func (this *Snapshot) EqualVT(that *Snapshot) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Snapshot) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Snapshot)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *VoidCount) EqualVT(that *VoidCount) bool {
 	if this == that {
 		return true
@@ -2919,13 +2598,6 @@ func (this *VoidCount) EqualVT(that *VoidCount) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *VoidCount) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*VoidCount)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *Job) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil

@@ -9,19 +9,9 @@
 package projections
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
 	events "stint/events"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
+	plaintext "stint/events/plain"
+	strconv "strconv"
 )
 
 type PolicyPart int32
@@ -44,32 +34,34 @@ func (x PolicyPart) Enum() *PolicyPart {
 }
 
 func (x PolicyPart) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "PART_ALL"
+	case 1:
+		return "PART_CLUSTERS"
+	case 2:
+		return "PART_ACCOUNTS"
+	case 3:
+		return "PART_USERS"
+	case 4:
+		return "PART_ASSOCIATIONS"
+	case 5:
+		return "PART_QOS"
+	case 6:
+		return "PART_WCKEYS"
+	case 7:
+		return "PART_TRANSACTIONS"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (PolicyPart) Descriptor() protoreflect.EnumDescriptor {
-	file_projections_view_proto_init()
-	return file_projections_view_proto_enumTypes[0].Descriptor()
-}
-
-func (PolicyPart) Type() protoreflect.EnumType {
-	file_projections_view_proto_init()
-	return &file_projections_view_proto_enumTypes[0]
-}
-
-func (x PolicyPart) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PolicyPart.Descriptor instead.
 func (PolicyPart) EnumDescriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{0}
 }
 
 type Ask struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	LeastSeq uint64                 `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the fold has reached it
-	Uid      *uint32                `protobuf:"varint,2,opt,name=uid,proto3,oneof" json:"uid,omitempty"`                     // who asks, by the kernel's word to the agent; absent: nobody, who owns nothing
+	LeastSeq uint64  `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the fold has reached it
+	Uid      *uint32 `protobuf:"varint,2,opt,name=uid,proto3,oneof" json:"uid,omitempty"`                     // who asks, by the kernel's word to the agent; absent: nobody, who owns nothing
 	// Types that are valid to be assigned to What:
 	//
 	//	*Ask_Jobs
@@ -86,38 +78,19 @@ type Ask struct {
 	//	*Ask_Crontab
 	//	*Ask_Triggers
 	What          isAsk_What `protobuf_oneof:"what"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Ask) Reset() {
-	file_projections_view_proto_init()
 	*x = Ask{}
-	mi := &file_projections_view_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Ask) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Ask) ProtoMessage() {}
 
-func (x *Ask) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{0}
 }
@@ -343,10 +316,9 @@ func (*Ask_Crontab) isAsk_What() {}
 func (*Ask_Triggers) isAsk_What() {}
 
 type Answer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // the state this is current to
-	NowUs int64                  `protobuf:"varint,2,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
-	Error string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Seq   uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // the state this is current to
+	NowUs int64  `protobuf:"varint,2,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"`
+	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	// Types that are valid to be assigned to What:
 	//
 	//	*Answer_Jobs
@@ -363,38 +335,19 @@ type Answer struct {
 	//	*Answer_Crontab
 	//	*Answer_Triggers
 	What          isAnswer_What `protobuf_oneof:"what"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Answer) Reset() {
-	file_projections_view_proto_init()
 	*x = Answer{}
-	mi := &file_projections_view_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Answer) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Answer) ProtoMessage() {}
 
-func (x *Answer) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{1}
 }
@@ -628,41 +581,21 @@ func (*Answer_Triggers) isAnswer_What() {}
 
 // AskTest: what would become of a submission.
 type AskTest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Author        *events.Author         `protobuf:"bytes,1,opt,name=author,proto3" json:"author,omitempty"` // set by the agent
-	Spec          *events.JobSpec        `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Author        *events.Author  `protobuf:"bytes,1,opt,name=author,proto3" json:"author,omitempty"` // set by the agent
+	Spec          *events.JobSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskTest) Reset() {
-	file_projections_view_proto_init()
 	*x = AskTest{}
-	mi := &file_projections_view_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskTest) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskTest) ProtoMessage() {}
 
-func (x *AskTest) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskTest.ProtoReflect.Descriptor instead.
 func (*AskTest) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{2}
 }
@@ -682,46 +615,26 @@ func (x *AskTest) GetSpec() *events.JobSpec {
 }
 
 type AnswerTest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          events.Code            `protobuf:"varint,1,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"` // not OK: it would be refused, text says why
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	Job           uint32                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`                        // the id it might get
-	StartUs       int64                  `protobuf:"varint,4,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"` // when it could start at the earliest
-	Nodes         string                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`                     // hostlist
-	Cpus          uint32                 `protobuf:"varint,6,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	Partition     string                 `protobuf:"bytes,7,opt,name=partition,proto3" json:"partition,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Code          events.Code `protobuf:"varint,1,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"` // not OK: it would be refused, text says why
+	Text          string      `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Job           uint32      `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`                        // the id it might get
+	StartUs       int64       `protobuf:"varint,4,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"` // when it could start at the earliest
+	Nodes         string      `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`                     // hostlist
+	Cpus          uint32      `protobuf:"varint,6,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	Partition     string      `protobuf:"bytes,7,opt,name=partition,proto3" json:"partition,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerTest) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerTest{}
-	mi := &file_projections_view_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerTest) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerTest) ProtoMessage() {}
 
-func (x *AnswerTest) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerTest.ProtoReflect.Descriptor instead.
 func (*AnswerTest) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{3}
 }
@@ -777,51 +690,31 @@ func (x *AnswerTest) GetPartition() string {
 
 // AskJobs: which rows of the queue. Empty fields do not restrict.
 type AskJobs struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ids           []uint32               `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"` // job ids or array ids
-	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
-	Partitions    []string               `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	States        []events.JobState      `protobuf:"varint,4,rep,packed,name=states,proto3,enum=stint.events.JobState" json:"states,omitempty"`
-	AllStates     bool                   `protobuf:"varint,5,opt,name=all_states,json=allStates,proto3" json:"all_states,omitempty"` // finished ones too; default: pending, running, suspended, completing
-	Accounts      []string               `protobuf:"bytes,6,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	Names         []string               `protobuf:"bytes,7,rep,name=names,proto3" json:"names,omitempty"`
-	Nodes         string                 `protobuf:"bytes,8,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	Qos           []string               `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
-	Slim          bool                   `protobuf:"varint,10,opt,name=slim,proto3" json:"slim,omitempty"`                 // leave out what columns and records do not show
-	Associations  bool                   `protobuf:"varint,11,opt,name=associations,proto3" json:"associations,omitempty"` // with the numbers of associations
-	Shared        bool                   `protobuf:"varint,12,opt,name=shared,proto3" json:"shared,omitempty"`             // with slim: requests and owners that several jobs have in common may be told once
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Ids           []uint32          `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"` // job ids or array ids
+	Users         []string          `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	Partitions    []string          `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	States        []events.JobState `protobuf:"varint,4,rep,packed,name=states,proto3,enum=stint.events.JobState" json:"states,omitempty"`
+	AllStates     bool              `protobuf:"varint,5,opt,name=all_states,json=allStates,proto3" json:"all_states,omitempty"` // finished ones too; default: pending, running, suspended, completing
+	Accounts      []string          `protobuf:"bytes,6,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Names         []string          `protobuf:"bytes,7,rep,name=names,proto3" json:"names,omitempty"`
+	Nodes         string            `protobuf:"bytes,8,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Qos           []string          `protobuf:"bytes,9,rep,name=qos,proto3" json:"qos,omitempty"`
+	Slim          bool              `protobuf:"varint,10,opt,name=slim,proto3" json:"slim,omitempty"`                 // leave out what columns and records do not show
+	Associations  bool              `protobuf:"varint,11,opt,name=associations,proto3" json:"associations,omitempty"` // with the numbers of associations
+	Shared        bool              `protobuf:"varint,12,opt,name=shared,proto3" json:"shared,omitempty"`             // with slim: requests and owners that several jobs have in common may be told once
+	unknownFields []byte
 }
 
 func (x *AskJobs) Reset() {
-	file_projections_view_proto_init()
 	*x = AskJobs{}
-	mi := &file_projections_view_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskJobs) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskJobs) ProtoMessage() {}
 
-func (x *AskJobs) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskJobs.ProtoReflect.Descriptor instead.
 func (*AskJobs) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{4}
 }
@@ -912,43 +805,23 @@ func (x *AskJobs) GetShared() bool {
 
 // AnswerJobs: with shared, jobs have their requests and owners in the lists here.
 type AnswerJobs struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*JobView             `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	UnknownId     bool                   `protobuf:"varint,2,opt,name=unknown_id,json=unknownId,proto3" json:"unknown_id,omitempty"`
-	Specs         []*events.JobSpec      `protobuf:"bytes,3,rep,name=specs,proto3" json:"specs,omitempty"`
-	Owners        []*events.Owner        `protobuf:"bytes,4,rep,name=owners,proto3" json:"owners,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Jobs          []*JobView        `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	UnknownId     bool              `protobuf:"varint,2,opt,name=unknown_id,json=unknownId,proto3" json:"unknown_id,omitempty"`
+	Specs         []*events.JobSpec `protobuf:"bytes,3,rep,name=specs,proto3" json:"specs,omitempty"`
+	Owners        []*events.Owner   `protobuf:"bytes,4,rep,name=owners,proto3" json:"owners,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerJobs) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerJobs{}
-	mi := &file_projections_view_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerJobs) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerJobs) ProtoMessage() {}
 
-func (x *AnswerJobs) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerJobs.ProtoReflect.Descriptor instead.
 func (*AnswerJobs) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{5}
 }
@@ -983,46 +856,26 @@ func (x *AnswerJobs) GetOwners() []*events.Owner {
 
 // JobView: a job with what is not state: why it waits, and when it might start.
 type JobView struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Outcome       *Outcome               `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Array         *Array                 `protobuf:"bytes,3,opt,name=array,proto3" json:"array,omitempty"`
-	Arrays        []uint32               `protobuf:"varint,5,rep,packed,name=arrays,proto3" json:"arrays,omitempty"`    // of the jobs it depends on: those that are arrays
-	Association   uint32                 `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"` // id of the association it belongs to, 0: none, or not asked for
-	Spec          uint32                 `protobuf:"varint,6,opt,name=spec,proto3" json:"spec,omitempty"`               // which of the answer's specs, from 1, is the job's; 0: its own
-	Owner         uint32                 `protobuf:"varint,7,opt,name=owner,proto3" json:"owner,omitempty"`             // likewise
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           *Job     `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Outcome       *Outcome `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Array         *Array   `protobuf:"bytes,3,opt,name=array,proto3" json:"array,omitempty"`
+	Arrays        []uint32 `protobuf:"varint,5,rep,packed,name=arrays,proto3" json:"arrays,omitempty"`    // of the jobs it depends on: those that are arrays
+	Association   uint32   `protobuf:"varint,4,opt,name=association,proto3" json:"association,omitempty"` // id of the association it belongs to, 0: none, or not asked for
+	Spec          uint32   `protobuf:"varint,6,opt,name=spec,proto3" json:"spec,omitempty"`               // which of the answer's specs, from 1, is the job's; 0: its own
+	Owner         uint32   `protobuf:"varint,7,opt,name=owner,proto3" json:"owner,omitempty"`             // likewise
+	unknownFields []byte
 }
 
 func (x *JobView) Reset() {
-	file_projections_view_proto_init()
 	*x = JobView{}
-	mi := &file_projections_view_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *JobView) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*JobView) ProtoMessage() {}
 
-func (x *JobView) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JobView.ProtoReflect.Descriptor instead.
 func (*JobView) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{6}
 }
@@ -1078,46 +931,26 @@ func (x *JobView) GetOwner() uint32 {
 
 // Outcome: what the last pass thought of a pending job. Not state: made anew by every leader.
 type Outcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Reason        events.Reason          `protobuf:"varint,2,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`                       // e.g. UnavailableNodes:n[1-3]
-	StartUs       int64                  `protobuf:"varint,4,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"` // expected start, 0: unknown
-	Nodes         string                 `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`                     // where, if planned
-	Basis         uint64                 `protobuf:"varint,6,opt,name=basis,proto3" json:"basis,omitempty"`
-	Blockers      []*Blocker             `protobuf:"bytes,7,rep,name=blockers,proto3" json:"blockers,omitempty"` // all that is in the way, with numbers
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32        `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Reason        events.Reason `protobuf:"varint,2,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	Text          string        `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`                       // e.g. UnavailableNodes:n[1-3]
+	StartUs       int64         `protobuf:"varint,4,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"` // expected start, 0: unknown
+	Nodes         string        `protobuf:"bytes,5,opt,name=nodes,proto3" json:"nodes,omitempty"`                     // where, if planned
+	Basis         uint64        `protobuf:"varint,6,opt,name=basis,proto3" json:"basis,omitempty"`
+	Blockers      []*Blocker    `protobuf:"bytes,7,rep,name=blockers,proto3" json:"blockers,omitempty"` // all that is in the way, with numbers
+	unknownFields []byte
 }
 
 func (x *Outcome) Reset() {
-	file_projections_view_proto_init()
 	*x = Outcome{}
-	mi := &file_projections_view_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Outcome) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Outcome) ProtoMessage() {}
 
-func (x *Outcome) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{7}
 }
@@ -1172,43 +1005,23 @@ func (x *Outcome) GetBlockers() []*Blocker {
 }
 
 type Blocker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        events.Reason          `protobuf:"varint,1,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	Have          uint64                 `protobuf:"varint,3,opt,name=have,proto3" json:"have,omitempty"`
-	Need          uint64                 `protobuf:"varint,4,opt,name=need,proto3" json:"need,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason        events.Reason `protobuf:"varint,1,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	Text          string        `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Have          uint64        `protobuf:"varint,3,opt,name=have,proto3" json:"have,omitempty"`
+	Need          uint64        `protobuf:"varint,4,opt,name=need,proto3" json:"need,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Blocker) Reset() {
-	file_projections_view_proto_init()
 	*x = Blocker{}
-	mi := &file_projections_view_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Blocker) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Blocker) ProtoMessage() {}
 
-func (x *Blocker) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Blocker.ProtoReflect.Descriptor instead.
 func (*Blocker) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{8}
 }
@@ -1242,44 +1055,24 @@ func (x *Blocker) GetNeed() uint64 {
 }
 
 type Outcomes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Basis         uint64                 `protobuf:"varint,1,opt,name=basis,proto3" json:"basis,omitempty"`
-	Term          []byte                 `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
-	Changed       []*Outcome             `protobuf:"bytes,3,rep,name=changed,proto3" json:"changed,omitempty"`
-	Gone          []uint32               `protobuf:"varint,4,rep,packed,name=gone,proto3" json:"gone,omitempty"`
-	All           bool                   `protobuf:"varint,5,opt,name=all,proto3" json:"all,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Basis         uint64     `protobuf:"varint,1,opt,name=basis,proto3" json:"basis,omitempty"`
+	Term          []byte     `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
+	Changed       []*Outcome `protobuf:"bytes,3,rep,name=changed,proto3" json:"changed,omitempty"`
+	Gone          []uint32   `protobuf:"varint,4,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	All           bool       `protobuf:"varint,5,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Outcomes) Reset() {
-	file_projections_view_proto_init()
 	*x = Outcomes{}
-	mi := &file_projections_view_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Outcomes) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Outcomes) ProtoMessage() {}
 
-func (x *Outcomes) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Outcomes.ProtoReflect.Descriptor instead.
 func (*Outcomes) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{9}
 }
@@ -1320,40 +1113,20 @@ func (x *Outcomes) GetAll() bool {
 }
 
 type AskNodes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Names         string                 `protobuf:"bytes,1,opt,name=names,proto3" json:"names,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Names         string `protobuf:"bytes,1,opt,name=names,proto3" json:"names,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskNodes) Reset() {
-	file_projections_view_proto_init()
 	*x = AskNodes{}
-	mi := &file_projections_view_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskNodes) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskNodes) ProtoMessage() {}
 
-func (x *AskNodes) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskNodes.ProtoReflect.Descriptor instead.
 func (*AskNodes) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{10}
 }
@@ -1366,45 +1139,25 @@ func (x *AskNodes) GetNames() string {
 }
 
 type AnswerNodes struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
 	Nodes             []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Partitions        []*events.PartitionDef `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	Config            *events.Config         `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	Now               []*NodeNow             `protobuf:"bytes,4,rep,name=now,proto3" json:"now,omitempty"`                                                       // of nodes whose beats were heard; not of the state
 	NodesPrivate      bool                   `protobuf:"varint,5,opt,name=nodes_private,json=nodesPrivate,proto3" json:"nodes_private,omitempty"`                // whoever asks may not see the state of nodes (PrivateData): they are only names and what is configured
 	PartitionsPrivate bool                   `protobuf:"varint,6,opt,name=partitions_private,json=partitionsPrivate,proto3" json:"partitions_private,omitempty"` // nor partitions: there are none
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	unknownFields     []byte
 }
 
 func (x *AnswerNodes) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerNodes{}
-	mi := &file_projections_view_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerNodes) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerNodes) ProtoMessage() {}
 
-func (x *AnswerNodes) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerNodes.ProtoReflect.Descriptor instead.
 func (*AnswerNodes) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{11}
 }
@@ -1452,43 +1205,23 @@ func (x *AnswerNodes) GetPartitionsPrivate() bool {
 }
 
 type NodeNow struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	LoadHundredths uint32                 `protobuf:"varint,2,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
-	FreeMemoryMib  uint64                 `protobuf:"varint,3,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
-	AheadUs        int64                  `protobuf:"zigzag64,4,opt,name=ahead_us,json=aheadUs,proto3" json:"ahead_us,omitempty"` // how far its clock was before the controller's when its beat came: a little behind is the way
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Name           string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	LoadHundredths uint32 `protobuf:"varint,2,opt,name=load_hundredths,json=loadHundredths,proto3" json:"load_hundredths,omitempty"`
+	FreeMemoryMib  uint64 `protobuf:"varint,3,opt,name=free_memory_mib,json=freeMemoryMib,proto3" json:"free_memory_mib,omitempty"`
+	AheadUs        int64  `protobuf:"zigzag64,4,opt,name=ahead_us,json=aheadUs,proto3" json:"ahead_us,omitempty"` // how far its clock was before the controller's when its beat came: a little behind is the way
+	unknownFields  []byte
 }
 
 func (x *NodeNow) Reset() {
-	file_projections_view_proto_init()
 	*x = NodeNow{}
-	mi := &file_projections_view_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeNow) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeNow) ProtoMessage() {}
 
-func (x *NodeNow) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeNow.ProtoReflect.Descriptor instead.
 func (*NodeNow) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{12}
 }
@@ -1522,85 +1255,45 @@ func (x *NodeNow) GetAheadUs() int64 {
 }
 
 type AskConfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *AskConfig) Reset() {
-	file_projections_view_proto_init()
 	*x = AskConfig{}
-	mi := &file_projections_view_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskConfig) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskConfig) ProtoMessage() {}
 
-func (x *AskConfig) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskConfig.ProtoReflect.Descriptor instead.
 func (*AskConfig) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{13}
 }
 
 type AnswerConfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Config        *events.Config         `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	BootUs        int64                  `protobuf:"varint,3,opt,name=boot_us,json=bootUs,proto3" json:"boot_us,omitempty"`
-	Controller    string                 `protobuf:"bytes,4,opt,name=controller,proto3" json:"controller,omitempty"`
-	NextId        uint32                 `protobuf:"varint,5,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
-	Given         *events.Config         `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`                       // what was last taken over, if an administrator changed partitions or settings since
-	ConfFile      string                 `protobuf:"bytes,7,opt,name=conf_file,json=confFile,proto3" json:"conf_file,omitempty"` // path of slurm.conf on the caller's host, by its agent's word; empty: there is none
-	Licenses      []*LicenseUse          `protobuf:"bytes,10,rep,name=licenses,proto3" json:"licenses,omitempty"`                // those that jobs hold, whoever may see these
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Config        *events.Config `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	Seq           uint64         `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	BootUs        int64          `protobuf:"varint,3,opt,name=boot_us,json=bootUs,proto3" json:"boot_us,omitempty"`
+	Controller    string         `protobuf:"bytes,4,opt,name=controller,proto3" json:"controller,omitempty"`
+	NextId        uint32         `protobuf:"varint,5,opt,name=next_id,json=nextId,proto3" json:"next_id,omitempty"`
+	Given         *events.Config `protobuf:"bytes,6,opt,name=given,proto3" json:"given,omitempty"`                       // what was last taken over, if an administrator changed partitions or settings since
+	ConfFile      string         `protobuf:"bytes,7,opt,name=conf_file,json=confFile,proto3" json:"conf_file,omitempty"` // path of slurm.conf on the caller's host, by its agent's word; empty: there is none
+	Licenses      []*LicenseUse  `protobuf:"bytes,10,rep,name=licenses,proto3" json:"licenses,omitempty"`                // those that jobs hold, whoever may see these
+	unknownFields []byte
 }
 
 func (x *AnswerConfig) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerConfig{}
-	mi := &file_projections_view_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerConfig) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerConfig) ProtoMessage() {}
 
-func (x *AnswerConfig) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerConfig.ProtoReflect.Descriptor instead.
 func (*AnswerConfig) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{14}
 }
@@ -1662,41 +1355,21 @@ func (x *AnswerConfig) GetLicenses() []*LicenseUse {
 }
 
 type LicenseUse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Used          uint32                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Used          uint32 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields []byte
 }
 
 func (x *LicenseUse) Reset() {
-	file_projections_view_proto_init()
 	*x = LicenseUse{}
-	mi := &file_projections_view_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *LicenseUse) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*LicenseUse) ProtoMessage() {}
 
-func (x *LicenseUse) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LicenseUse.ProtoReflect.Descriptor instead.
 func (*LicenseUse) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{15}
 }
@@ -1716,42 +1389,22 @@ func (x *LicenseUse) GetUsed() uint32 {
 }
 
 type AskVerdicts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	WaitMs        uint32 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskVerdicts) Reset() {
-	file_projections_view_proto_init()
 	*x = AskVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskVerdicts) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskVerdicts) ProtoMessage() {}
 
-func (x *AskVerdicts) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskVerdicts.ProtoReflect.Descriptor instead.
 func (*AskVerdicts) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{16}
 }
@@ -1778,42 +1431,22 @@ func (x *AskVerdicts) GetCount() uint32 {
 }
 
 type AnswerVerdicts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdicts      []*IntentVerdict       `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	Undecided     bool                   `protobuf:"varint,2,opt,name=undecided,proto3" json:"undecided,omitempty"`
-	Ids           []uint32               `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Verdicts      []*IntentVerdict `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	Undecided     bool             `protobuf:"varint,2,opt,name=undecided,proto3" json:"undecided,omitempty"`
+	Ids           []uint32         `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerVerdicts) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerVerdicts{}
-	mi := &file_projections_view_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerVerdicts) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerVerdicts) ProtoMessage() {}
 
-func (x *AnswerVerdicts) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerVerdicts.ProtoReflect.Descriptor instead.
 func (*AnswerVerdicts) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{17}
 }
@@ -1841,41 +1474,21 @@ func (x *AnswerVerdicts) GetIds() []uint32 {
 
 // AskNode: what should run on a node. The executor's only source of truth.
 type AskNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	ConfigSeq     uint64                 `protobuf:"varint,2,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	ConfigSeq     uint64 `protobuf:"varint,2,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskNode) Reset() {
-	file_projections_view_proto_init()
 	*x = AskNode{}
-	mi := &file_projections_view_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskNode) ProtoMessage() {}
 
-func (x *AskNode) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskNode.ProtoReflect.Descriptor instead.
 func (*AskNode) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{18}
 }
@@ -1895,44 +1508,24 @@ func (x *AskNode) GetConfigSeq() uint64 {
 }
 
 type AnswerNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Runs          []*NodeRun             `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
-	Config        *events.Config         `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
-	Unknown       bool                   `protobuf:"varint,4,opt,name=unknown,proto3" json:"unknown,omitempty"` // not in the configuration
-	ConfigSeq     uint64                 `protobuf:"varint,5,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          *Node          `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Runs          []*NodeRun     `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
+	Config        *events.Config `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
+	Unknown       bool           `protobuf:"varint,4,opt,name=unknown,proto3" json:"unknown,omitempty"` // not in the configuration
+	ConfigSeq     uint64         `protobuf:"varint,5,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerNode) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerNode{}
-	mi := &file_projections_view_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerNode) ProtoMessage() {}
 
-func (x *AnswerNode) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerNode.ProtoReflect.Descriptor instead.
 func (*AnswerNode) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{19}
 }
@@ -1974,42 +1567,22 @@ func (x *AnswerNode) GetConfigSeq() uint64 {
 
 // NodeRun: parts are the components of a heterogeneous job, in order, where job is the one with the script.
 type NodeRun struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Array         *Array                 `protobuf:"bytes,2,opt,name=array,proto3" json:"array,omitempty"`
-	Parts         []*Job                 `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           *Job   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Array         *Array `protobuf:"bytes,2,opt,name=array,proto3" json:"array,omitempty"`
+	Parts         []*Job `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeRun) Reset() {
-	file_projections_view_proto_init()
 	*x = NodeRun{}
-	mi := &file_projections_view_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeRun) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeRun) ProtoMessage() {}
 
-func (x *NodeRun) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeRun.ProtoReflect.Descriptor instead.
 func (*NodeRun) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{20}
 }
@@ -2036,40 +1609,20 @@ func (x *NodeRun) GetParts() []*Job {
 }
 
 type AskStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	WantHash      bool                   `protobuf:"varint,1,opt,name=want_hash,json=wantHash,proto3" json:"want_hash,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WantHash      bool `protobuf:"varint,1,opt,name=want_hash,json=wantHash,proto3" json:"want_hash,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskStatus) Reset() {
-	file_projections_view_proto_init()
 	*x = AskStatus{}
-	mi := &file_projections_view_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskStatus) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskStatus) ProtoMessage() {}
 
-func (x *AskStatus) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskStatus.ProtoReflect.Descriptor instead.
 func (*AskStatus) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{21}
 }
@@ -2082,55 +1635,35 @@ func (x *AskStatus) GetWantHash() bool {
 }
 
 type AnswerStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          *TermState             `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
-	JobsPending   uint64                 `protobuf:"varint,2,opt,name=jobs_pending,json=jobsPending,proto3" json:"jobs_pending,omitempty"`
-	JobsRunning   uint64                 `protobuf:"varint,3,opt,name=jobs_running,json=jobsRunning,proto3" json:"jobs_running,omitempty"`
-	NodesUp       uint64                 `protobuf:"varint,4,opt,name=nodes_up,json=nodesUp,proto3" json:"nodes_up,omitempty"`
-	Nodes         uint64                 `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	Inbox         uint64                 `protobuf:"varint,6,opt,name=inbox,proto3" json:"inbox,omitempty"`
-	Voids         []*VoidCount           `protobuf:"bytes,7,rep,name=voids,proto3" json:"voids,omitempty"`
-	Hash          string                 `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"` // only if asked with want_hash
-	Leader        bool                   `protobuf:"varint,9,opt,name=leader,proto3" json:"leader,omitempty"`
-	LastCycleUs   int64                  `protobuf:"varint,10,opt,name=last_cycle_us,json=lastCycleUs,proto3" json:"last_cycle_us,omitempty"`
-	Cycles        uint64                 `protobuf:"varint,11,opt,name=cycles,proto3" json:"cycles,omitempty"`
-	FinishedHot   uint64                 `protobuf:"varint,12,opt,name=finished_hot,json=finishedHot,proto3" json:"finished_hot,omitempty"`
-	Host          string                 `protobuf:"bytes,13,opt,name=host,proto3" json:"host,omitempty"`
-	Complaint     string                 `protobuf:"bytes,14,opt,name=complaint,proto3" json:"complaint,omitempty"`                         // what is wrong with the leader's loop
-	FeedBacklog   uint64                 `protobuf:"varint,15,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
-	NodesDown     uint64                 `protobuf:"varint,16,opt,name=nodes_down,json=nodesDown,proto3" json:"nodes_down,omitempty"`       // set down: they come back when an administrator says so
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Term          *TermState   `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	JobsPending   uint64       `protobuf:"varint,2,opt,name=jobs_pending,json=jobsPending,proto3" json:"jobs_pending,omitempty"`
+	JobsRunning   uint64       `protobuf:"varint,3,opt,name=jobs_running,json=jobsRunning,proto3" json:"jobs_running,omitempty"`
+	NodesUp       uint64       `protobuf:"varint,4,opt,name=nodes_up,json=nodesUp,proto3" json:"nodes_up,omitempty"`
+	Nodes         uint64       `protobuf:"varint,5,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Inbox         uint64       `protobuf:"varint,6,opt,name=inbox,proto3" json:"inbox,omitempty"`
+	Voids         []*VoidCount `protobuf:"bytes,7,rep,name=voids,proto3" json:"voids,omitempty"`
+	Hash          string       `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"` // only if asked with want_hash
+	Leader        bool         `protobuf:"varint,9,opt,name=leader,proto3" json:"leader,omitempty"`
+	LastCycleUs   int64        `protobuf:"varint,10,opt,name=last_cycle_us,json=lastCycleUs,proto3" json:"last_cycle_us,omitempty"`
+	Cycles        uint64       `protobuf:"varint,11,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	FinishedHot   uint64       `protobuf:"varint,12,opt,name=finished_hot,json=finishedHot,proto3" json:"finished_hot,omitempty"`
+	Host          string       `protobuf:"bytes,13,opt,name=host,proto3" json:"host,omitempty"`
+	Complaint     string       `protobuf:"bytes,14,opt,name=complaint,proto3" json:"complaint,omitempty"`                         // what is wrong with the leader's loop
+	FeedBacklog   uint64       `protobuf:"varint,15,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
+	NodesDown     uint64       `protobuf:"varint,16,opt,name=nodes_down,json=nodesDown,proto3" json:"nodes_down,omitempty"`       // set down: they come back when an administrator says so
+	unknownFields []byte
 }
 
 func (x *AnswerStatus) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerStatus{}
-	mi := &file_projections_view_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerStatus) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerStatus) ProtoMessage() {}
 
-func (x *AnswerStatus) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerStatus.ProtoReflect.Descriptor instead.
 func (*AnswerStatus) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{22}
 }
@@ -2248,43 +1781,23 @@ func (x *AnswerStatus) GetNodesDown() uint64 {
 }
 
 type AskWhy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`           // a job, or with has_task an array
-	Thorough      bool                   `protobuf:"varint,2,opt,name=thorough,proto3" json:"thorough,omitempty"` // with an Explanation, which costs passes
-	Task          uint32                 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`         // of the array, with has_task: the answer is of its own record, or of the remainder it is part of
-	HasTask       bool                   `protobuf:"varint,4,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`           // a job, or with has_task an array
+	Thorough      bool   `protobuf:"varint,2,opt,name=thorough,proto3" json:"thorough,omitempty"` // with an Explanation, which costs passes
+	Task          uint32 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`         // of the array, with has_task: the answer is of its own record, or of the remainder it is part of
+	HasTask       bool   `protobuf:"varint,4,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskWhy) Reset() {
-	file_projections_view_proto_init()
 	*x = AskWhy{}
-	mi := &file_projections_view_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskWhy) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskWhy) ProtoMessage() {}
 
-func (x *AskWhy) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskWhy.ProtoReflect.Descriptor instead.
 func (*AskWhy) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{23}
 }
@@ -2318,43 +1831,23 @@ func (x *AskWhy) GetHasTask() bool {
 }
 
 type AnswerWhy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *JobView               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Ahead         []*JobView             `protobuf:"bytes,2,rep,name=ahead,proto3" json:"ahead,omitempty"`                              // the first of those that rank before it in its partitions
-	Explanation   *Explanation           `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`                  // if it was asked for, and the job waits
-	AheadCount    uint32                 `protobuf:"varint,4,opt,name=ahead_count,json=aheadCount,proto3" json:"ahead_count,omitempty"` // of all that rank before it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           *JobView     `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Ahead         []*JobView   `protobuf:"bytes,2,rep,name=ahead,proto3" json:"ahead,omitempty"`                              // the first of those that rank before it in its partitions
+	Explanation   *Explanation `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`                  // if it was asked for, and the job waits
+	AheadCount    uint32       `protobuf:"varint,4,opt,name=ahead_count,json=aheadCount,proto3" json:"ahead_count,omitempty"` // of all that rank before it
+	unknownFields []byte
 }
 
 func (x *AnswerWhy) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerWhy{}
-	mi := &file_projections_view_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerWhy) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerWhy) ProtoMessage() {}
 
-func (x *AnswerWhy) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerWhy.ProtoReflect.Descriptor instead.
 func (*AnswerWhy) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{24}
 }
@@ -2389,42 +1882,22 @@ func (x *AnswerWhy) GetAheadCount() uint32 {
 
 // Explanation: what a pass finds in the way of a job that waits, and what would have it start now.
 type Explanation struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StartsNow     string                 `protobuf:"bytes,1,opt,name=starts_now,json=startsNow,proto3" json:"starts_now,omitempty"` // the next pass starts it, on these nodes; nothing else is set then
-	Partitions    []*PartitionStanding   `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	Remedies      []*Remedy              `protobuf:"bytes,3,rep,name=remedies,proto3" json:"remedies,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StartsNow     string               `protobuf:"bytes,1,opt,name=starts_now,json=startsNow,proto3" json:"starts_now,omitempty"` // the next pass starts it, on these nodes; nothing else is set then
+	Partitions    []*PartitionStanding `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Remedies      []*Remedy            `protobuf:"bytes,3,rep,name=remedies,proto3" json:"remedies,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Explanation) Reset() {
-	file_projections_view_proto_init()
 	*x = Explanation{}
-	mi := &file_projections_view_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Explanation) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Explanation) ProtoMessage() {}
 
-func (x *Explanation) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{25}
 }
@@ -2451,41 +1924,21 @@ func (x *Explanation) GetRemedies() []*Remedy {
 }
 
 type PartitionStanding struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	Nodes         []*NodeStanding        `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Partition     string          `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Nodes         []*NodeStanding `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields []byte
 }
 
 func (x *PartitionStanding) Reset() {
-	file_projections_view_proto_init()
 	*x = PartitionStanding{}
-	mi := &file_projections_view_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *PartitionStanding) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*PartitionStanding) ProtoMessage() {}
 
-func (x *PartitionStanding) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionStanding.ProtoReflect.Descriptor instead.
 func (*PartitionStanding) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{26}
 }
@@ -2505,44 +1958,24 @@ func (x *PartitionStanding) GetNodes() []*NodeStanding {
 }
 
 type NodeStanding struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`  // "with too few CPUs free": to be read after "nodes"
-	Fits          bool                   `protobuf:"varint,2,opt,name=fits,proto3" json:"fits,omitempty"` // these have room for a task at least
-	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Names         string                 `protobuf:"bytes,4,opt,name=names,proto3" json:"names,omitempty"` // hostlist, of the first thousand
-	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`   // what is asked of a node, and the most that one of these has
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	What          string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`  // "with too few CPUs free": to be read after "nodes"
+	Fits          bool   `protobuf:"varint,2,opt,name=fits,proto3" json:"fits,omitempty"` // these have room for a task at least
+	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Names         string `protobuf:"bytes,4,opt,name=names,proto3" json:"names,omitempty"` // hostlist, of the first thousand
+	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`   // what is asked of a node, and the most that one of these has
+	unknownFields []byte
 }
 
 func (x *NodeStanding) Reset() {
-	file_projections_view_proto_init()
 	*x = NodeStanding{}
-	mi := &file_projections_view_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeStanding) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeStanding) ProtoMessage() {}
 
-func (x *NodeStanding) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeStanding.ProtoReflect.Descriptor instead.
 func (*NodeStanding) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{27}
 }
@@ -2583,41 +2016,21 @@ func (x *NodeStanding) GetText() string {
 }
 
 type Remedy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Change        string                 `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
-	Nodes         string                 `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Change        string `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	Nodes         string `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Remedy) Reset() {
-	file_projections_view_proto_init()
 	*x = Remedy{}
-	mi := &file_projections_view_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Remedy) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Remedy) ProtoMessage() {}
 
-func (x *Remedy) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Remedy.ProtoReflect.Descriptor instead.
 func (*Remedy) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{28}
 }
@@ -2638,42 +2051,22 @@ func (x *Remedy) GetNodes() string {
 
 // AskWait: answered when all of these jobs are over (or unknown).
 type AskWait struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ids           []uint32               `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
-	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	Begin         bool                   `protobuf:"varint,3,opt,name=begin,proto3" json:"begin,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Ids           []uint32 `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	WaitMs        uint32   `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	Begin         bool     `protobuf:"varint,3,opt,name=begin,proto3" json:"begin,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskWait) Reset() {
-	file_projections_view_proto_init()
 	*x = AskWait{}
-	mi := &file_projections_view_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskWait) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskWait) ProtoMessage() {}
 
-func (x *AskWait) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskWait.ProtoReflect.Descriptor instead.
 func (*AskWait) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{29}
 }
@@ -2700,44 +2093,24 @@ func (x *AskWait) GetBegin() bool {
 }
 
 type AnswerWait struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ended         []*Job                 `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
-	Undecided     bool                   `protobuf:"varint,2,opt,name=undecided,proto3" json:"undecided,omitempty"`
-	Gone          []uint32               `protobuf:"varint,3,rep,packed,name=gone,proto3" json:"gone,omitempty"`
-	Arrays        []*Array               `protobuf:"bytes,4,rep,name=arrays,proto3" json:"arrays,omitempty"`
-	Begun         []*Job                 `protobuf:"bytes,5,rep,name=begun,proto3" json:"begun,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Ended         []*Job   `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
+	Undecided     bool     `protobuf:"varint,2,opt,name=undecided,proto3" json:"undecided,omitempty"`
+	Gone          []uint32 `protobuf:"varint,3,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	Arrays        []*Array `protobuf:"bytes,4,rep,name=arrays,proto3" json:"arrays,omitempty"`
+	Begun         []*Job   `protobuf:"bytes,5,rep,name=begun,proto3" json:"begun,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerWait) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerWait{}
-	mi := &file_projections_view_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerWait) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerWait) ProtoMessage() {}
 
-func (x *AnswerWait) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerWait.ProtoReflect.Descriptor instead.
 func (*AnswerWait) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{30}
 }
@@ -2779,41 +2152,21 @@ func (x *AnswerWait) GetBegun() []*Job {
 
 // AskPolicy: names of accounts, users, QoS, associations. Without a kind: all.
 type AskPolicy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Parts         []PolicyPart           `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=stint.projections.PolicyPart" json:"parts,omitempty"`
-	Deleted       bool                   `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Parts         []PolicyPart `protobuf:"varint,1,rep,packed,name=parts,proto3,enum=stint.projections.PolicyPart" json:"parts,omitempty"`
+	Deleted       bool         `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskPolicy) Reset() {
-	file_projections_view_proto_init()
 	*x = AskPolicy{}
-	mi := &file_projections_view_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskPolicy) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskPolicy) ProtoMessage() {}
 
-func (x *AskPolicy) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskPolicy.ProtoReflect.Descriptor instead.
 func (*AskPolicy) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{31}
 }
@@ -2833,42 +2186,22 @@ func (x *AskPolicy) GetDeleted() bool {
 }
 
 type AnswerPolicy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Policy        *PolicyState           `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
-	Config        *events.Config         `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
-	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Policy        *PolicyState   `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	Config        *events.Config `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Controller    string         `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerPolicy) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerPolicy{}
-	mi := &file_projections_view_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerPolicy) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerPolicy) ProtoMessage() {}
 
-func (x *AnswerPolicy) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerPolicy.ProtoReflect.Descriptor instead.
 func (*AnswerPolicy) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{32}
 }
@@ -2896,40 +2229,20 @@ func (x *AnswerPolicy) GetController() string {
 
 // AskStats: what the leader did since it began, or since somebody asked it to count from nothing. Counters, no truth.
 type AskStats struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reset_        bool                   `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reset_        bool `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskStats) Reset() {
-	file_projections_view_proto_init()
 	*x = AskStats{}
-	mi := &file_projections_view_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskStats) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskStats) ProtoMessage() {}
 
-func (x *AskStats) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskStats.ProtoReflect.Descriptor instead.
 func (*AskStats) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{33}
 }
@@ -2942,60 +2255,40 @@ func (x *AskStats) GetReset_() bool {
 }
 
 type AnswerStats struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	SinceUs         int64                  `protobuf:"varint,1,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // counted from here
-	Submitted       uint64                 `protobuf:"varint,2,opt,name=submitted,proto3" json:"submitted,omitempty"`            // jobs and tasks of arrays
-	Started         uint64                 `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`
-	Completed       uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
-	Canceled        uint64                 `protobuf:"varint,5,opt,name=canceled,proto3" json:"canceled,omitempty"`
-	Failed          uint64                 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
-	Pending         uint64                 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
-	Running         uint64                 `protobuf:"varint,8,opt,name=running,proto3" json:"running,omitempty"`
-	Passes          *Passes                `protobuf:"bytes,9,opt,name=passes,proto3" json:"passes,omitempty"`
-	Backfill        *Passes                `protobuf:"bytes,10,opt,name=backfill,proto3" json:"backfill,omitempty"`                                       // passes in which jobs behind one that has to wait were tried
-	Backfilled      uint64                 `protobuf:"varint,11,opt,name=backfilled,proto3" json:"backfilled,omitempty"`                                  // jobs started before one that has to wait, since the leader began …
-	BackfilledSince uint64                 `protobuf:"varint,12,opt,name=backfilled_since,json=backfilledSince,proto3" json:"backfilled_since,omitempty"` // … and since the counters began
-	Held            uint64                 `protobuf:"varint,13,opt,name=held,proto3" json:"held,omitempty"`                                              // allocations and reservations that the last pass planned with
-	Leader          string                 `protobuf:"bytes,14,opt,name=leader,proto3" json:"leader,omitempty"`
-	LogSeq          uint64                 `protobuf:"varint,15,opt,name=log_seq,json=logSeq,proto3" json:"log_seq,omitempty"` // the last message of the log, by the log's own word; 0: it gave none
-	Seq             uint64                 `protobuf:"varint,16,opt,name=seq,proto3" json:"seq,omitempty"`                     // what the leader has folded
-	Followers       []*Follower            `protobuf:"bytes,17,rep,name=followers,proto3" json:"followers,omitempty"`          // all who follow the log and were heard of lately, executors together
-	Voids           []*VoidCount           `protobuf:"bytes,18,rep,name=voids,proto3" json:"voids,omitempty"`                  // what had no effect, since the log began
-	Term            *TermState             `protobuf:"bytes,19,opt,name=term,proto3" json:"term,omitempty"`
-	Inbox           uint64                 `protobuf:"varint,20,opt,name=inbox,proto3" json:"inbox,omitempty"`                                // intents that wait for a verdict
-	FeedBacklog     uint64                 `protobuf:"varint,21,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	SinceUs         int64        `protobuf:"varint,1,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"` // counted from here
+	Submitted       uint64       `protobuf:"varint,2,opt,name=submitted,proto3" json:"submitted,omitempty"`            // jobs and tasks of arrays
+	Started         uint64       `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`
+	Completed       uint64       `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
+	Canceled        uint64       `protobuf:"varint,5,opt,name=canceled,proto3" json:"canceled,omitempty"`
+	Failed          uint64       `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Pending         uint64       `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
+	Running         uint64       `protobuf:"varint,8,opt,name=running,proto3" json:"running,omitempty"`
+	Passes          *Passes      `protobuf:"bytes,9,opt,name=passes,proto3" json:"passes,omitempty"`
+	Backfill        *Passes      `protobuf:"bytes,10,opt,name=backfill,proto3" json:"backfill,omitempty"`                                       // passes in which jobs behind one that has to wait were tried
+	Backfilled      uint64       `protobuf:"varint,11,opt,name=backfilled,proto3" json:"backfilled,omitempty"`                                  // jobs started before one that has to wait, since the leader began …
+	BackfilledSince uint64       `protobuf:"varint,12,opt,name=backfilled_since,json=backfilledSince,proto3" json:"backfilled_since,omitempty"` // … and since the counters began
+	Held            uint64       `protobuf:"varint,13,opt,name=held,proto3" json:"held,omitempty"`                                              // allocations and reservations that the last pass planned with
+	Leader          string       `protobuf:"bytes,14,opt,name=leader,proto3" json:"leader,omitempty"`
+	LogSeq          uint64       `protobuf:"varint,15,opt,name=log_seq,json=logSeq,proto3" json:"log_seq,omitempty"` // the last message of the log, by the log's own word; 0: it gave none
+	Seq             uint64       `protobuf:"varint,16,opt,name=seq,proto3" json:"seq,omitempty"`                     // what the leader has folded
+	Followers       []*Follower  `protobuf:"bytes,17,rep,name=followers,proto3" json:"followers,omitempty"`          // all who follow the log and were heard of lately, executors together
+	Voids           []*VoidCount `protobuf:"bytes,18,rep,name=voids,proto3" json:"voids,omitempty"`                  // what had no effect, since the log began
+	Term            *TermState   `protobuf:"bytes,19,opt,name=term,proto3" json:"term,omitempty"`
+	Inbox           uint64       `protobuf:"varint,20,opt,name=inbox,proto3" json:"inbox,omitempty"`                                // intents that wait for a verdict
+	FeedBacklog     uint64       `protobuf:"varint,21,opt,name=feed_backlog,json=feedBacklog,proto3" json:"feed_backlog,omitempty"` // job states derived and not yet published
+	unknownFields   []byte
 }
 
 func (x *AnswerStats) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerStats{}
-	mi := &file_projections_view_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerStats) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerStats) ProtoMessage() {}
 
-func (x *AnswerStats) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerStats.ProtoReflect.Descriptor instead.
 func (*AnswerStats) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{34}
 }
@@ -3149,43 +2442,23 @@ func (x *AnswerStats) GetFeedBacklog() uint64 {
 
 // Standing: how far one who follows the log has got, by its own word. Nudged every few seconds; never truth.
 type Standing struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // controller, ledger or agent
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of the process or its host
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`  // what it has folded; of an agent: what its answers are current to
-	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // controller, ledger or agent
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of the process or its host
+	Seq           uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`  // what it has folded; of an agent: what its answers are current to
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Standing) Reset() {
-	file_projections_view_proto_init()
 	*x = Standing{}
-	mi := &file_projections_view_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Standing) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Standing) ProtoMessage() {}
 
-func (x *Standing) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{35}
 }
@@ -3220,47 +2493,27 @@ func (x *Standing) GetVersion() string {
 
 // Follower: one who follows the log, as the leader heard of it. Of executors there is one entry, of the one furthest behind.
 type Follower struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Seq           uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
-	Behind        uint64                 `protobuf:"varint,5,opt,name=behind,proto3" json:"behind,omitempty"`                     // messages that it lacks
-	BehindUs      int64                  `protobuf:"varint,6,opt,name=behind_us,json=behindUs,proto3" json:"behind_us,omitempty"` // for how long it has lacked the first of them
-	SilentUs      int64                  `protobuf:"varint,7,opt,name=silent_us,json=silentUs,proto3" json:"silent_us,omitempty"` // since it was heard
-	Count         uint32                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`                       // of executors: how many were heard
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Seq           uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	Behind        uint64 `protobuf:"varint,5,opt,name=behind,proto3" json:"behind,omitempty"`                     // messages that it lacks
+	BehindUs      int64  `protobuf:"varint,6,opt,name=behind_us,json=behindUs,proto3" json:"behind_us,omitempty"` // for how long it has lacked the first of them
+	SilentUs      int64  `protobuf:"varint,7,opt,name=silent_us,json=silentUs,proto3" json:"silent_us,omitempty"` // since it was heard
+	Count         uint32 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`                       // of executors: how many were heard
+	unknownFields []byte
 }
 
 func (x *Follower) Reset() {
-	file_projections_view_proto_init()
 	*x = Follower{}
-	mi := &file_projections_view_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Follower) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Follower) ProtoMessage() {}
 
-func (x *Follower) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Follower.ProtoReflect.Descriptor instead.
 func (*Follower) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{36}
 }
@@ -3323,49 +2576,29 @@ func (x *Follower) GetCount() uint32 {
 
 // Passes of the scheduler: how many, and microseconds.
 type Passes struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Count         uint64                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	LastUs        int64                  `protobuf:"varint,2,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"` // when
-	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
-	Most          uint64                 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
-	Sum           uint64                 `protobuf:"varint,5,opt,name=sum,proto3" json:"sum,omitempty"`
-	Depth         uint64                 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`                       // jobs tried in the last pass …
-	DepthSum      uint64                 `protobuf:"varint,7,opt,name=depth_sum,json=depthSum,proto3" json:"depth_sum,omitempty"` // … and in all
-	Queue         uint64                 `protobuf:"varint,8,opt,name=queue,proto3" json:"queue,omitempty"`                       // jobs that waited as it began
-	QueueSum      uint64                 `protobuf:"varint,9,opt,name=queue_sum,json=queueSum,proto3" json:"queue_sum,omitempty"`
-	P99           uint64                 `protobuf:"varint,10,opt,name=p99,proto3" json:"p99,omitempty"` // of the last thousand, at most
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Count         uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	LastUs        int64  `protobuf:"varint,2,opt,name=last_us,json=lastUs,proto3" json:"last_us,omitempty"` // when
+	Last          uint64 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	Most          uint64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
+	Sum           uint64 `protobuf:"varint,5,opt,name=sum,proto3" json:"sum,omitempty"`
+	Depth         uint64 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`                       // jobs tried in the last pass …
+	DepthSum      uint64 `protobuf:"varint,7,opt,name=depth_sum,json=depthSum,proto3" json:"depth_sum,omitempty"` // … and in all
+	Queue         uint64 `protobuf:"varint,8,opt,name=queue,proto3" json:"queue,omitempty"`                       // jobs that waited as it began
+	QueueSum      uint64 `protobuf:"varint,9,opt,name=queue_sum,json=queueSum,proto3" json:"queue_sum,omitempty"`
+	P99           uint64 `protobuf:"varint,10,opt,name=p99,proto3" json:"p99,omitempty"` // of the last thousand, at most
+	unknownFields []byte
 }
 
 func (x *Passes) Reset() {
-	file_projections_view_proto_init()
 	*x = Passes{}
-	mi := &file_projections_view_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Passes) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Passes) ProtoMessage() {}
 
-func (x *Passes) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Passes.ProtoReflect.Descriptor instead.
 func (*Passes) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{37}
 }
@@ -3442,41 +2675,21 @@ func (x *Passes) GetP99() uint64 {
 
 // AskCrontab: a user's crontab. Others' are for administrators and operators.
 type AskCrontab struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Of            uint32                 `protobuf:"varint,1,opt,name=of,proto3" json:"of,omitempty"`
-	Asker         string                 `protobuf:"bytes,2,opt,name=asker,proto3" json:"asker,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Of            uint32 `protobuf:"varint,1,opt,name=of,proto3" json:"of,omitempty"`
+	Asker         string `protobuf:"bytes,2,opt,name=asker,proto3" json:"asker,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskCrontab) Reset() {
-	file_projections_view_proto_init()
 	*x = AskCrontab{}
-	mi := &file_projections_view_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskCrontab) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskCrontab) ProtoMessage() {}
 
-func (x *AskCrontab) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskCrontab.ProtoReflect.Descriptor instead.
 func (*AskCrontab) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{38}
 }
@@ -3496,42 +2709,22 @@ func (x *AskCrontab) GetAsker() string {
 }
 
 type AnswerCrontab struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Enabled       bool                   `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	Denied        bool                   `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`
-	Crontab       *Crontab               `protobuf:"bytes,3,opt,name=crontab,proto3" json:"crontab,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Enabled       bool     `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	Denied        bool     `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`
+	Crontab       *Crontab `protobuf:"bytes,3,opt,name=crontab,proto3" json:"crontab,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerCrontab) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerCrontab{}
-	mi := &file_projections_view_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerCrontab) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerCrontab) ProtoMessage() {}
 
-func (x *AnswerCrontab) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerCrontab.ProtoReflect.Descriptor instead.
 func (*AnswerCrontab) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{39}
 }
@@ -3558,78 +2751,38 @@ func (x *AnswerCrontab) GetCrontab() *Crontab {
 }
 
 type AskTriggers struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *AskTriggers) Reset() {
-	file_projections_view_proto_init()
 	*x = AskTriggers{}
-	mi := &file_projections_view_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskTriggers) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskTriggers) ProtoMessage() {}
 
-func (x *AskTriggers) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskTriggers.ProtoReflect.Descriptor instead.
 func (*AskTriggers) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{40}
 }
 
 type AnswerTriggers struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Triggers      []*Trigger             `protobuf:"bytes,1,rep,name=triggers,proto3" json:"triggers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Triggers      []*Trigger `protobuf:"bytes,1,rep,name=triggers,proto3" json:"triggers,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AnswerTriggers) Reset() {
-	file_projections_view_proto_init()
 	*x = AnswerTriggers{}
-	mi := &file_projections_view_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AnswerTriggers) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AnswerTriggers) ProtoMessage() {}
 
-func (x *AnswerTriggers) ProtoReflect() protoreflect.Message {
-	file_projections_view_proto_init()
-	mi := &file_projections_view_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerTriggers.ProtoReflect.Descriptor instead.
 func (*AnswerTriggers) Descriptor() ([]byte, []int) {
 	return file_projections_view_proto_rawDescGZIP(), []int{41}
 }
@@ -3641,487 +2794,86 @@ func (x *AnswerTriggers) GetTriggers() []*Trigger {
 	return nil
 }
 
-var File_projections_view_proto protoreflect.FileDescriptor
+// file_projections_view_proto_schema is the file's descriptor, packed by gzip.
+var file_projections_view_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x95\x5a\x4b\x73\x1b\x59\x15\x9e\xd6\xb3\x75\x65\x25\x4e\xe7\xa5\xc9\x4c\x26\x99\x86\x82\x64\x26\x38\x21\x19\x52\x65\x48" +
+	"\xd5\xe0\x38\x99\x72\x86\xc4\x36\x2d\x2b\x29\x66\x81\xaa\x25\x5d\x5b\x3d\x96\xba\x15\x75\xcb\x8e\x37\x14\x4b\x66\x07\x55\x6c\xd9\xb1\x80\x1f\x00\x3b\xb6\x2c\xa8" +
+	"\xa9\x29\x7e\x00\x7f\x80\x1f\x41\x15\xe7\xd5\x0f\x59\x2d\xc5\x59\xf9\x9e\x73\xcf\x7d\x9d\x7b\xbe\x73\xbe\xdb\xb2\xba\x32\x9e\x04\x5f\xeb\x5e\xe4\x05\x7e\x78\xf7" +
+	"\xc8\xd3\xc7\x6b\xa0\x88\x02\xeb\x42\x18\x79\x7e\xb4\x96\xe9\xbd\x76\x51\x1f\x69\x3f\x0a\xef\xf2\x1f\xb6\xbb\x76\x35\x3b\x3e\x8c\xdc\x48\x73\x87\xfd\x4d\x45\x15" +
+	"\x37\xc2\x43\xeb\x03\x55\x1b\x6a\x37\x8c\x3a\xa1\x7e\xdd\x34\x6e\x1a\xb7\x4a\x8e\x49\x8a\x96\x7e\x6d\x5d\x56\xc5\xa9\xd7\x6f\x16\x40\xdd\xd8\x32\x1c\x14\x7e\x67" +
+	"\x18\xd6\x3d\x55\xfa\x3a\xe8\x86\xcd\x22\xe8\xeb\xf7\xaf\xad\xcd\xed\x65\x0d\x66\xfe\x12\x2c\xb6\xde\x73\xc8\xd2\x7a\xa0\xca\x7e\xd0\xd7\x61\xb3\x44\x43\x3e\xc8" +
+	"\x1f\xb2\x8d\x26\x30\x86\x6d\xad\x87\xaa\xd2\x0b\xfc\x7d\xef\xa0\x59\xa6\x51\x1f\xe6\x8f\xda\x24\x1b\x18\x26\xd6\xd6\x23\x65\x1e\xe9\x49\xdf\xeb\x45\x61\xb3\x42" +
+	"\x23\x3f\xca\x1f\xf9\x52\xac\x60\x6c\x32\x02\x0f\x87\xcb\x37\xab\xcb\x0e\x87\x3b\xc5\xc3\xa1\x25\xee\x13\x3d\x3b\x0d\x9b\xe6\xb2\x7d\xb6\xc8\x06\xf7\xc9\xd6\xd6" +
+	"\x8f\x54\xf1\x78\x70\xd2\xac\xd1\xa0\xf7\xf3\x07\xbd\x1a\x9c\xc0\x08\xb4\xc3\x8d\x1d\xbb\x5e\xd4\x54\xcb\x36\xf6\x0a\x2c\x70\x63\x68\x89\x1b\x1b\x07\x43\xaf\x77" +
+	"\xd2\xac\x2f\xdb\xd8\x2e\xd9\xe0\xc6\xd8\x1a\x57\x8a\x74\x18\x35\x2f\x2d\x5b\x69\x0f\x2c\x70\x25\xb4\xc4\xfb\xc5\x43\x85\xcd\xc6\xb2\xfb\x45\x0f\xd0\xfd\x92\xad" +
+	"\xb5\xae\xaa\xbd\x49\xe0\x47\x6e\xb7\x79\x8b\x86\x5d\x5f\x70\xc1\x6c\x04\x03\x63\x7b\xbc\xe2\x68\xe2\x1d\x1c\xe8\x49\xd8\xbc\xbd\xec\x8a\xf7\xc4\x0a\xaf\x38\x1e" +
+	"\xf1\xb8\x02\x9e\x1c\xb8\x11\xfe\xed\x40\x48\xdb\x7f\xaf\xa8\xca\x86\x1f\x1e\xeb\x89\xb5\xaa\x8a\x29\x10\xb0\x09\x18\xa8\xf8\xc1\x71\x07\x6e\x17\x61\x50\xc4\xe0" +
+	"\x3c\x6e\x87\xd6\x25\x55\xd6\x93\x49\x30\x21\x10\xd4\x1c\x16\xc0\x0f\x8c\x8c\xd2\xe2\xf3\xd0\x3a\x33\xe0\x78\x18\x83\xa3\xbc\xf8\x24\x34\xea\x14\x3e\xd6\x13\x7c" +
+	"\x70\x94\xdf\x58\x38\x70\x0e\x22\x9f\x67\x20\xc2\x81\xfe\xf1\xc2\xc1\xb9\x28\x79\x20\x28\x31\xdf\x72\xd0\x19\xa0\xac\x27\x40\xa9\xbd\x65\xc3\x73\x58\xb9\xc7\x58" +
+	"\x51\x8b\xe3\x98\xc6\x65\xe0\xf2\x40\xe0\x52\x7f\xcb\x0e\x67\x10\xb3\x9e\x20\x66\xe5\x2d\x3b\x9c\x03\xcd\x83\x19\xd0\x2c\x5e\x6f\x06\x37\x0f\x67\x71\xf3\xd1\x52" +
+	"\x87\x64\xa0\xf3\xe8\x34\x74\x6e\x2e\xbe\xfb\x79\xf4\x7c\x3e\x87\x9e\xc5\xb7\xbf\x0c\x40\x76\x57\x55\x25\x13\x58\x77\x54\xc5\x9d\x46\x03\x00\x84\x41\x33\x5e\x92" +
+	"\x19\xa5\x1a\x6d\x50\x9f\x23\x36\xd6\x6d\x55\x0a\xc7\xba\x47\x90\xaa\xdf\xbf\x3c\x6b\x0b\xe0\x68\x41\xa7\x43\x26\xf6\x3f\x0c\xa5\x52\xcf\x59\x3f\x50\xa5\x1e\x06" +
+	"\x1e\xae\x72\xee\xbe\x35\x3b\x72\x13\x7a\x1c\xea\xb7\x2c\xbc\x8e\x37\x11\xad\x50\x73\xa8\x8d\xe0\x06\xc0\x11\x62\x1b\x0e\x36\xad\xf7\x95\x09\x0e\x9d\x44\x08\xef" +
+	"\x12\xc1\xbb\x4a\x32\x03\x3c\x45\x65\x2d\xc6\x1c\x4c\xdb\x1b\x4f\xb9\xae\x34\x1c\x6a\x5b\x1f\xaa\xda\x18\xc6\x78\xe8\x36\x42\x53\xcd\x49\x15\xf6\xbf\x0a\xe4\x24" +
+	"\x44\x3c\x6e\xc0\xeb\x87\xb0\xf7\x22\x6e\x00\x9a\xb8\xca\x34\xc4\x7b\x28\x80\x0e\x56\x21\xc1\xfa\x48\xa9\x64\x02\x2c\xb3\xd8\x95\xd1\x58\x6b\x0c\x24\xaa\xa7\x45" +
+	"\x70\xc3\x95\x79\x07\x62\xb7\x23\x56\xd6\x75\xa5\xdc\xe1\xb0\x23\x63\xf0\x40\xa6\x53\x03\x4d\x8b\xbb\xaf\x29\xd3\xed\xf5\x82\xa9\x4f\x05\x13\x17\x4b\x64\x72\x83" +
+	"\x3b\xd2\x98\x26\x68\x83\x24\xa4\xce\x31\xb3\xce\x81\xe3\xbd\x0e\x10\xdc\x68\x89\x4d\x74\x57\x38\xf4\x46\x84\x5b\xd3\xa1\xb6\x65\xab\x15\x37\x0c\x83\x9e\xe7\xf2" +
+	"\xf1\xea\xd4\x37\xa3\xb3\xae\xc0\x01\x07\xee\x44\xf7\x09\x87\xa6\x23\x92\xfd\xb7\x24\x18\xc8\x9f\x6b\x92\x6e\xd1\xa1\xf9\x85\x0a\xcc\x5e\x02\x6b\x92\x4c\x0b\x7e" +
+	"\x98\xfa\x87\x90\xc0\xfd\x8e\xd0\x1a\xf0\x83\x68\x9e\xf5\xad\x4f\x01\x8d\x10\x72\xec\xf1\x85\x61\xc9\x36\x60\x5c\x81\x51\x78\x75\x25\xb2\xbe\x38\x6b\xbd\x83\x7d" +
+	"\x8e\x98\xd8\xff\x33\x54\x55\xb6\x62\xdd\xe2\x28\x64\x98\x5c\xc9\xdf\x33\x47\xe7\x67\xaa\x1a\x4c\xa3\x5e\x30\xd2\x02\x94\xbc\x13\xee\xb0\x85\x13\x9b\x82\x53\xca" +
+	"\xee\x64\xe2\x9e\x08\x3d\x6b\xe6\x41\x1b\xfb\x1d\x36\x43\x5f\x53\x03\x03\x03\xe3\x52\x24\xeb\xa6\xaa\x67\xee\x84\xe0\xd1\x70\xb2\x2a\xba\x5d\x44\xb1\x80\x01\xdb" +
+	"\x18\x19\x74\x66\x02\x42\xc3\x61\xc1\xfe\x0f\x9c\x5f\x36\x1a\xa3\xd0\x48\x51\x08\xb9\x63\x02\x94\x13\x16\x29\x10\xaa\x4f\xe5\x0e\x87\xfa\x1c\xb1\x49\x90\x5d\xcc" +
+	"\x20\xfb\x9d\x71\x0c\xda\xae\x1b\x7a\x0c\xe4\x92\xc3\x02\xa4\x63\xb3\x3b\x0c\x7a\x87\x78\xab\xd5\x85\x31\xf5\x98\x4d\x9c\xc4\xd6\x0e\x55\x55\x94\x99\xb3\x18\xef" +
+	"\x70\x96\x6c\x96\x02\xdd\xc0\x3d\xd2\x74\xbe\x92\x43\x6d\xd4\xf9\x1a\xd0\x50\x62\x1d\xb6\xed\xdf\x1b\xca\x14\x9f\x66\xce\x63\x64\xcf\x43\xd3\x4f\x46\x34\xfd\x8a" +
+	"\x43\x6d\x0c\xaa\xde\xc0\xf5\x0f\x60\xb6\xe2\xc2\x23\x26\x41\x25\xa6\x38\xd3\x41\xe0\x6b\x8a\x75\xb8\x6a\x6c\xe3\x45\x42\x0e\x91\x74\x82\x4d\xfb\xa6\x32\x63\x1a" +
+	"\x9f\x26\x0e\x43\xfc\x8e\x82\xfd\x97\x82\xaa\x67\xc8\x0c\x70\x60\xb9\x1d\x86\xf0\xd5\x9c\xbd\xa0\x61\x7c\x6d\x3f\x9d\x49\x8c\x85\x99\xfd\x8b\x87\x77\xe3\xfe\x27" +
+	"\x7a\x7f\x26\x69\xde\x49\xe8\x52\x31\xaf\x42\x31\x47\x4a\x18\xd2\x1d\x55\x84\xac\x20\xd8\xbe\xb6\x60\x5b\xdb\xc1\xb1\x83\x66\xd6\xf7\x54\x83\x36\xd8\x19\x4f\xbc" +
+	"\x23\xc8\xa9\xe2\x94\x15\x52\xee\xb2\x0e\xce\x6a\xa5\xdb\x49\x2c\x2b\x64\x79\x21\xed\x11\x73\xfb\x1b\xc0\x8c\x2c\x42\xf7\x0f\xfe\x13\x5f\x52\xdb\xfa\xa1\x3a\x3f" +
+	"\x0c\xdc\x7e\x67\x30\xf5\xfb\x90\x1b\xa3\x01\x33\xd4\x86\x73\x0e\xd5\x5b\x89\x16\x4a\xe6\xf9\xfd\x89\xd6\x9d\x91\x1e\x05\x93\x93\xce\xc8\xeb\x4a\x6c\x35\x50\xfd" +
+	"\x82\xb4\x2f\x3c\x2a\x86\xee\x40\xc3\x8c\x02\x22\xcb\xa9\x92\xdc\x0e\xed\xba\xaa\x25\x2f\x2d\xfb\xcf\x05\xb5\x92\xe5\x95\x19\xcf\x1a\x67\xf0\xac\x50\xec\x42\x4a" +
+	"\xb1\xaf\xaa\x6a\x37\x08\x08\xbc\x45\x02\x6f\x05\xc5\x36\xd5\x41\x18\x14\x4d\x82\xe1\x10\x32\x4a\x89\x0e\x9f\xd1\xe0\x40\x1f\x20\x83\xc9\xbc\x4c\x47\xaf\xa0\x08" +
+	"\x99\xfc\x13\x55\x3e\xf0\x60\x75\x61\xc6\xf9\x1b\x62\x13\x7c\x01\xe3\xce\x3a\xfb\xde\x50\x4b\xf9\x36\x51\xf1\x05\xc8\x40\x08\x4d\x60\x77\xda\x0f\x21\x44\x15\xc5" +
+	"\x42\x1e\xb3\x7b\xce\x26\xed\x50\x3b\x89\xb9\xfd\x99\x52\xa9\x3e\xf7\x06\x41\x07\xf5\x5e\xde\xd7\x0e\xb5\xed\x6d\xc0\x47\xfa\x32\xcd\x79\x8f\xc0\x99\x91\xaa\x76" +
+	"\x46\xf1\x75\x57\x50\x7c\x41\x80\xa3\x9a\x2d\xfc\x86\x05\xfb\x37\xea\xdc\x2c\x8d\x9f\x79\x1e\x33\xea\xf2\xc8\xe3\x33\x3f\x02\x5f\xc9\xa0\x0c\xf1\x07\xb2\x03\x91" +
+	"\xa5\x7b\x5e\x5f\x67\x2a\xa8\x28\x62\x82\x53\x4c\x08\x8e\xfd\x88\xd8\xcf\xb6\x50\xb2\x39\x17\x5c\xa7\x1b\x86\xdb\xe8\xa4\x31\x51\x63\x4d\x4b\xbf\xb6\xff\x9d\xd4" +
+	"\x7b\x9a\xe1\x53\x79\x75\x70\x98\x2d\x4c\x16\xfc\xda\x00\x72\x30\x99\xce\x65\x89\x39\xe3\xa9\xef\x90\xdd\x3b\xe6\x87\xa6\xaa\x0a\x71\xa0\xb8\x34\x9d\x58\x3c\x75" +
+	"\xa4\xf2\xe9\x23\xfd\x41\x60\x0d\x0b\xbf\x03\x15\x48\x8a\x7a\xe1\x6c\x45\xfd\x8e\x2a\x63\x46\x89\xa9\xcc\xa2\xb9\xd9\xc8\xbe\x45\xf0\xe6\x47\x17\xe2\xe1\xd8\xf5" +
+	"\xa3\xce\xc0\x0d\x07\xb4\x35\xd3\x31\x51\xb1\x05\xb2\xfd\xdb\x52\x8c\xfd\x56\xfc\x30\xe3\x12\x63\x2c\x7c\x99\xed\x41\x37\xd3\x51\x2e\x40\x1f\xab\x15\x24\x63\x9d" +
+	"\xb1\xf6\xfb\x9e\x7f\x20\x97\x5e\x47\xdd\x2e\xab\x12\x13\xb8\x17\x1f\x4d\x8a\xa9\x89\xc3\x2a\x4c\x56\x9c\x71\xa7\x63\xa9\x8a\x55\x92\xdb\xe3\xd9\x8a\x5f\xca\x54" +
+	"\x7c\xcf\xef\x06\x6f\xe2\x8a\x4f\x82\x75\x5f\x95\x8f\x02\x0c\x59\x2e\xf7\x79\xfb\x7f\x09\xfd\x9b\x88\x25\x87\x4d\xb9\x40\x83\x6f\x98\xfb\x52\x1b\x49\xd4\x10\x52" +
+	"\x25\x64\xa9\x1a\x13\x56\x96\x80\xec\x36\x86\xf8\x75\xad\x77\xd2\x1b\x6a\x4c\x70\x8a\x12\x5c\x1d\x95\x9b\xa8\x6b\x13\xd9\xa5\x6e\xa6\xc2\x25\x47\x24\xf4\xc2\xbe" +
+	"\xe7\x7b\xe1\x40\x43\x92\x0f\x22\xa2\xc2\xe0\x85\x58\xb7\x15\x30\x57\x08\xe0\xd1\xd9\x90\xad\x40\x1b\x11\x0a\xb5\x7b\x3c\x74\xe1\x20\xcd\x73\xfc\x1c\x49\x14\x34" +
+	"\x29\xb0\x87\x4e\xd7\xed\x1d\x0e\x83\x83\xe6\x79\x99\x14\x74\x8f\x59\x85\x01\xcc\xae\xed\x63\x74\xaf\x72\x00\x93\xe6\x09\x28\x6c\xad\x2a\xfc\x61\x2a\x87\xc9\xc1" +
+	"\x4b\x02\xdf\x77\xc1\xf4\x60\x20\xc9\x21\x91\x89\x8c\xb8\xe1\xa1\xa4\x27\x6a\xe3\x2d\x82\xfb\x3a\xa4\x17\x18\x81\xbc\x07\xa2\xfd\x9d\x01\x41\x19\x3f\xea\xb1\x1c" +
+	"\xa7\x48\x59\x46\xf4\x69\x1b\xf7\x00\x2d\x58\xb9\x96\x60\x3f\xb6\x67\x43\xeb\xe7\xaa\xae\xdf\x80\x8b\x7c\x26\xbb\xc5\x85\xcf\xf1\xa7\xa9\x95\x93\x1d\x62\xdd\x00" +
+	"\xba\x4c\xd5\x93\x93\x30\xd3\x65\x45\x2a\x8a\x1e\xfb\xaf\x86\xaa\x67\x46\xa3\x9b\x89\xa3\x86\x1d\x24\x1a\x9c\x14\x6b\xac\xc1\x92\xff\x24\x87\xea\x7c\x3f\x67\x43" +
+	"\x09\xdf\x01\x8c\x11\x7a\x66\x48\xcf\x4f\x94\x39\xd1\x23\xdd\xf7\x74\x9c\x0a\xf2\x3e\x34\x3a\x68\x72\xe2\x24\xa6\xf6\x40\x5d\x98\x9b\x77\xf6\x9d\x6b\x9c\x7a\xe7" +
+	"\xc2\x4a\x82\x3a\xde\xea\x8d\x05\xf9\x36\xd9\x25\x5b\xdb\x47\x6a\x25\xab\xc6\x28\xc1\x4f\x0b\x71\x91\xc0\x36\xea\xf6\xbd\x28\x94\x88\xa2\x76\x7e\xb5\x4b\x49\x67" +
+	"\x29\x43\x3a\x13\x96\x5d\x4e\x59\xb6\xfd\x50\x55\xf8\xd4\x04\x3f\x62\xb9\xb2\xa6\x48\x69\x1a\x29\x64\x1e\x0e\xf6\x97\x54\xcf\xf0\xa3\x51\xce\x6b\x7e\x59\x6d\xee" +
+	"\xea\x03\x8f\x03\xcb\x74\x58\xb0\xbf\x4d\xaa\x1b\xcd\x07\x39\x1b\xf2\x1f\x94\x55\x63\x79\xce\x26\xa3\xb7\x14\xe2\x98\xaf\x17\x33\x7c\xfd\x5e\xf2\xd0\x63\x56\xbb" +
+	"\xb8\x88\xc4\x4f\xc0\x3b\xb4\xed\xa9\x4f\x2f\xc3\x25\x3b\x22\x23\xfb\x2b\xaa\x22\xbb\xf1\xe7\x30\x29\x40\x06\x7d\xa1\xc8\x63\x4d\x6c\x89\x71\x26\x75\x08\x8b\x6a" +
+	"\x5f\x0f\x75\x94\x9c\x28\x16\xed\x3f\x1a\x71\xdd\x91\xf9\xd3\x6f\xdb\xc6\x42\xac\xb2\xa9\x7c\x0a\x91\xcf\x74\x69\x95\x2f\x9c\xa1\xca\xcf\x12\xd0\xe2\x69\x02\x2a" +
+	"\x0f\x1e\xfa\x38\x87\x77\x3c\xd1\xa1\x8e\xa4\x66\xb2\x60\x7f\x5b\x8e\x1f\x3c\x6c\x85\x2f\x55\xcf\xef\x51\x2d\x30\xe4\xa5\x8a\x72\x9b\xa8\x55\x38\xed\x8e\xbc\x28" +
+	"\x3e\x3f\xa4\xdd\x44\x81\xbe\xa1\xe4\x40\xef\x36\xaa\x77\x22\x26\x09\x9f\xfc\x56\x8a\xf9\x86\x28\x30\x25\xf7\x5c\x58\x60\xa8\xfb\x52\x10\x13\x19\x43\x7f\xdf\xf5" +
+	"\xb0\x87\x8b\xa2\x48\xb8\x56\x5c\x9d\xab\xbc\x96\x88\xd8\x13\x17\x65\x93\x7b\x44\xb4\x7e\x0c\x17\xe2\x86\xc8\x93\x17\xff\xa0\xb1\x4b\x06\x8e\x18\x62\x72\xc2\x32" +
+	"\x04\xc4\x7b\x28\x5f\x76\x97\x0c\x4a\x4c\xf1\x52\xe2\x36\xec\x9c\x6b\x66\x46\x63\xdd\x56\xab\xa9\xd4\x21\xef\x4a\xed\x3c\x9f\xea\x5b\xa8\xa6\xfa\xa9\x87\x7d\xaa" +
+	"\x9f\xf8\xd6\x86\x76\xa6\x94\x73\xf1\x8c\x4b\x39\x80\x1b\xaa\x23\x91\x3a\x2e\x9a\x15\x10\xf1\x57\x32\xe1\xe8\xab\x29\x47\x5f\x57\xb5\x7d\x08\x90\xe0\x18\x3f\x24" +
+	"\x5c\x20\xec\xe4\xfd\x24\xf2\x85\xd8\x38\xa9\x75\x4a\x48\xac\xb3\x13\x92\x98\x83\x5d\x3c\x33\x07\x4b\xc8\xd0\xa5\x2c\x19\x3a\xcd\x0d\x2e\xcf\x71\x03\xfb\xd7\xca" +
+	"\xcc\xa6\xea\x43\xcf\xef\xc7\xa9\x1a\xdb\x09\xc7\x2f\x64\x38\xbe\xf8\xa7\x98\xfa\x07\xa2\x08\x1e\x14\x61\xfc\x59\xa9\xe6\xc4\xa2\xfd\x4f\x43\x99\xb1\x5b\xce\xbc" +
+	"\x40\x66\xba\xe2\xcc\x74\xf1\xd2\xa5\x74\x69\xb8\xdd\xae\x1e\xe0\xac\x0c\x06\x91\x90\xf5\x72\xab\x23\x5f\x77\x8b\x10\x71\xa4\x68\x13\x25\x0e\x01\x18\x3e\x3d\x51" +
+	"\xab\xdc\xc9\x8a\x76\xa6\x12\x99\xd9\x77\xd7\x7f\x0d\x55\xe1\xc8\x4d\x0d\xe4\xdb\x0c\x97\x2a\x0c\x27\x64\x86\xc9\x0f\x4b\x15\x14\xdb\x54\xad\xb0\x15\x7f\xff\xc1" +
+	"\x36\xea\x46\xc8\xf3\xe4\xfb\x0f\xb6\xe9\x6c\xd3\x91\x1c\x03\x9b\xb8\x50\x5f\x8f\xa3\x41\x4c\x71\x49\xc0\xcd\x53\xa3\x83\xd6\x0c\x67\x93\x14\x2d\x1e\xf2\x7a\xaa" +
+	"\xa7\x5a\xd0\xcc\x02\x0e\xa1\x06\x0d\xa9\xf1\x10\x52\xe0\x10\x58\x77\xbc\xbe\x4e\x80\x85\x75\xa1\x69\xdf\x87\x32\x96\xfc\x4c\x67\x9d\x53\x85\x60\x5f\x48\x21\xb4" +
+	"\x70\x09\xe0\x73\x00\x27\xa9\xa3\x24\xd8\xc7\xaa\x31\xf3\xfb\x04\x5e\xa2\xf6\xdd\xee\x50\xf7\x25\x81\xc6\x22\x5e\x59\x5f\xfb\x5e\x52\x14\x44\xa2\x2f\x59\xf2\x23" +
+	"\xc8\xe2\x5f\xa2\x65\xfa\xe4\xc7\x0f\xbb\x41\x0f\xec\xf8\x67\x0d\x7b\x2b\x7e\x1f\xc7\x1a\xfc\x08\x98\xfc\x3a\xb2\xf8\xc3\xb2\x98\xa7\x3f\x8a\x7c\xf2\x27\xa8\xe6" +
+	"\x69\x49\xb3\x56\x94\xb9\xbb\xe1\xec\x75\x36\x9e\x3f\x5f\x7d\xcf\xba\xa0\x1a\x24\x6d\x3e\x6f\xb7\xf6\x9e\x3a\xad\x55\x23\x51\x6d\x6c\x6e\xee\xb4\xb7\xf7\x5a\xab" +
+	"\x05\x70\x9d\x22\x55\xbb\x85\x26\x45\xeb\x32\xd0\x30\x32\x69\xb5\x76\x36\x9f\x6d\xec\x3d\xdb\xd9\x6e\xad\x96\x92\xa9\x7f\xb9\xd3\x5a\x2d\x5b\xe7\x55\x9d\xa4\x57" +
+	"\x9b\xbf\x78\xfa\xab\xd6\x6a\x25\x19\xb5\xe7\x6c\x6c\xb7\x36\x36\x79\x54\xf5\xf1\x8d\xaf\xae\xd3\x31\xee\x66\x8e\xf1\xb3\x4c\xbb\x5b\xa1\xff\x0c\x78\xf0\x7f\x24" +
+	"\x47\x58\xbd\x74\x20\x00\x00")
 
-const file_projections_view_proto_rawDesc = "" +
-	"\n" +
-	"\x16projections/view.proto\x12\x11stint.projections\x1a\x13events/events.proto\x1a\x17projections/state.proto\"\x89\x06\n" +
-	"\x03Ask\x12\x1b\n" +
-	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x15\n" +
-	"\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x120\n" +
-	"\x04jobs\x18\x03 \x01(\v2\x1a.stint.projections.AskJobsH\x00R\x04jobs\x123\n" +
-	"\x05nodes\x18\x04 \x01(\v2\x1b.stint.projections.AskNodesH\x00R\x05nodes\x126\n" +
-	"\x06config\x18\x05 \x01(\v2\x1c.stint.projections.AskConfigH\x00R\x06config\x12<\n" +
-	"\bverdicts\x18\x06 \x01(\v2\x1e.stint.projections.AskVerdictsH\x00R\bverdicts\x120\n" +
-	"\x04node\x18\a \x01(\v2\x1a.stint.projections.AskNodeH\x00R\x04node\x126\n" +
-	"\x06status\x18\b \x01(\v2\x1c.stint.projections.AskStatusH\x00R\x06status\x12-\n" +
-	"\x03why\x18\t \x01(\v2\x19.stint.projections.AskWhyH\x00R\x03why\x120\n" +
-	"\x04wait\x18\n" +
-	" \x01(\v2\x1a.stint.projections.AskWaitH\x00R\x04wait\x126\n" +
-	"\x06policy\x18\v \x01(\v2\x1c.stint.projections.AskPolicyH\x00R\x06policy\x120\n" +
-	"\x04test\x18\x14 \x01(\v2\x1a.stint.projections.AskTestH\x00R\x04test\x123\n" +
-	"\x05stats\x18\r \x01(\v2\x1b.stint.projections.AskStatsH\x00R\x05stats\x129\n" +
-	"\acrontab\x18( \x01(\v2\x1d.stint.projections.AskCrontabH\x00R\acrontab\x12<\n" +
-	"\btriggers\x18) \x01(\v2\x1e.stint.projections.AskTriggersH\x00R\btriggersB\x06\n" +
-	"\x04whatB\x06\n" +
-	"\x04_uid\"\xb6\x06\n" +
-	"\x06Answer\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
-	"\x06now_us\x18\x02 \x01(\x03R\x05nowUs\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\x123\n" +
-	"\x04jobs\x18\x04 \x01(\v2\x1d.stint.projections.AnswerJobsH\x00R\x04jobs\x126\n" +
-	"\x05nodes\x18\x05 \x01(\v2\x1e.stint.projections.AnswerNodesH\x00R\x05nodes\x129\n" +
-	"\x06config\x18\x06 \x01(\v2\x1f.stint.projections.AnswerConfigH\x00R\x06config\x12?\n" +
-	"\bverdicts\x18\a \x01(\v2!.stint.projections.AnswerVerdictsH\x00R\bverdicts\x123\n" +
-	"\x04node\x18\b \x01(\v2\x1d.stint.projections.AnswerNodeH\x00R\x04node\x129\n" +
-	"\x06status\x18\t \x01(\v2\x1f.stint.projections.AnswerStatusH\x00R\x06status\x120\n" +
-	"\x03why\x18\n" +
-	" \x01(\v2\x1c.stint.projections.AnswerWhyH\x00R\x03why\x123\n" +
-	"\x04wait\x18\v \x01(\v2\x1d.stint.projections.AnswerWaitH\x00R\x04wait\x129\n" +
-	"\x06policy\x18\f \x01(\v2\x1f.stint.projections.AnswerPolicyH\x00R\x06policy\x123\n" +
-	"\x04test\x18\x14 \x01(\v2\x1d.stint.projections.AnswerTestH\x00R\x04test\x126\n" +
-	"\x05stats\x18\r \x01(\v2\x1e.stint.projections.AnswerStatsH\x00R\x05stats\x12<\n" +
-	"\acrontab\x18( \x01(\v2 .stint.projections.AnswerCrontabH\x00R\acrontab\x12?\n" +
-	"\btriggers\x18) \x01(\v2!.stint.projections.AnswerTriggersH\x00R\btriggersB\x06\n" +
-	"\x04what\"b\n" +
-	"\aAskTest\x12,\n" +
-	"\x06author\x18\x01 \x01(\v2\x14.stint.events.AuthorR\x06author\x12)\n" +
-	"\x04spec\x18\x02 \x01(\v2\x15.stint.events.JobSpecR\x04spec\"\xbd\x01\n" +
-	"\n" +
-	"AnswerTest\x12&\n" +
-	"\x04code\x18\x01 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
-	"\x03job\x18\x03 \x01(\rR\x03job\x12\x19\n" +
-	"\bstart_us\x18\x04 \x01(\x03R\astartUs\x12\x14\n" +
-	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x12\n" +
-	"\x04cpus\x18\x06 \x01(\rR\x04cpus\x12\x1c\n" +
-	"\tpartition\x18\a \x01(\tR\tpartition\"\xca\x02\n" +
-	"\aAskJobs\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x14\n" +
-	"\x05users\x18\x02 \x03(\tR\x05users\x12\x1e\n" +
-	"\n" +
-	"partitions\x18\x03 \x03(\tR\n" +
-	"partitions\x12.\n" +
-	"\x06states\x18\x04 \x03(\x0e2\x16.stint.events.JobStateR\x06states\x12\x1d\n" +
-	"\n" +
-	"all_states\x18\x05 \x01(\bR\tallStates\x12\x1a\n" +
-	"\baccounts\x18\x06 \x03(\tR\baccounts\x12\x14\n" +
-	"\x05names\x18\a \x03(\tR\x05names\x12\x14\n" +
-	"\x05nodes\x18\b \x01(\tR\x05nodes\x12\x10\n" +
-	"\x03qos\x18\t \x03(\tR\x03qos\x12\x12\n" +
-	"\x04slim\x18\n" +
-	" \x01(\bR\x04slim\x12\"\n" +
-	"\fassociations\x18\v \x01(\bR\fassociations\x12\x16\n" +
-	"\x06shared\x18\f \x01(\bR\x06shared\"\xb5\x01\n" +
-	"\n" +
-	"AnswerJobs\x12.\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x1a.stint.projections.JobViewR\x04jobs\x12\x1d\n" +
-	"\n" +
-	"unknown_id\x18\x02 \x01(\bR\tunknownId\x12+\n" +
-	"\x05specs\x18\x03 \x03(\v2\x15.stint.events.JobSpecR\x05specs\x12+\n" +
-	"\x06owners\x18\x04 \x03(\v2\x13.stint.events.OwnerR\x06owners\"\xfd\x01\n" +
-	"\aJobView\x12(\n" +
-	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x124\n" +
-	"\aoutcome\x18\x02 \x01(\v2\x1a.stint.projections.OutcomeR\aoutcome\x12.\n" +
-	"\x05array\x18\x03 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12\x16\n" +
-	"\x06arrays\x18\x05 \x03(\rR\x06arrays\x12 \n" +
-	"\vassociation\x18\x04 \x01(\rR\vassociation\x12\x12\n" +
-	"\x04spec\x18\x06 \x01(\rR\x04spec\x12\x14\n" +
-	"\x05owner\x18\a \x01(\rR\x05owner\"\xdc\x01\n" +
-	"\aOutcome\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12,\n" +
-	"\x06reason\x18\x02 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\x12\x19\n" +
-	"\bstart_us\x18\x04 \x01(\x03R\astartUs\x12\x14\n" +
-	"\x05nodes\x18\x05 \x01(\tR\x05nodes\x12\x14\n" +
-	"\x05basis\x18\x06 \x01(\x04R\x05basis\x126\n" +
-	"\bblockers\x18\a \x03(\v2\x1a.stint.projections.BlockerR\bblockers\"s\n" +
-	"\aBlocker\x12,\n" +
-	"\x06reason\x18\x01 \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12\x12\n" +
-	"\x04have\x18\x03 \x01(\x04R\x04have\x12\x12\n" +
-	"\x04need\x18\x04 \x01(\x04R\x04need\"\x90\x01\n" +
-	"\bOutcomes\x12\x14\n" +
-	"\x05basis\x18\x01 \x01(\x04R\x05basis\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\fR\x04term\x124\n" +
-	"\achanged\x18\x03 \x03(\v2\x1a.stint.projections.OutcomeR\achanged\x12\x12\n" +
-	"\x04gone\x18\x04 \x03(\rR\x04gone\x12\x10\n" +
-	"\x03all\x18\x05 \x01(\bR\x03all\" \n" +
-	"\bAskNodes\x12\x14\n" +
-	"\x05names\x18\x01 \x01(\tR\x05names\"\xa8\x02\n" +
-	"\vAnswerNodes\x12-\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x17.stint.projections.NodeR\x05nodes\x12:\n" +
-	"\n" +
-	"partitions\x18\x02 \x03(\v2\x1a.stint.events.PartitionDefR\n" +
-	"partitions\x12,\n" +
-	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12,\n" +
-	"\x03now\x18\x04 \x03(\v2\x1a.stint.projections.NodeNowR\x03now\x12#\n" +
-	"\rnodes_private\x18\x05 \x01(\bR\fnodesPrivate\x12-\n" +
-	"\x12partitions_private\x18\x06 \x01(\bR\x11partitionsPrivate\"\x89\x01\n" +
-	"\aNodeNow\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
-	"\x0fload_hundredths\x18\x02 \x01(\rR\x0eloadHundredths\x12&\n" +
-	"\x0ffree_memory_mib\x18\x03 \x01(\x04R\rfreeMemoryMib\x12\x19\n" +
-	"\bahead_us\x18\x04 \x01(\x12R\aaheadUs\"\v\n" +
-	"\tAskConfig\"\xa4\x02\n" +
-	"\fAnswerConfig\x12,\n" +
-	"\x06config\x18\x01 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
-	"\aboot_us\x18\x03 \x01(\x03R\x06bootUs\x12\x1e\n" +
-	"\n" +
-	"controller\x18\x04 \x01(\tR\n" +
-	"controller\x12\x17\n" +
-	"\anext_id\x18\x05 \x01(\rR\x06nextId\x12*\n" +
-	"\x05given\x18\x06 \x01(\v2\x14.stint.events.ConfigR\x05given\x12\x1b\n" +
-	"\tconf_file\x18\a \x01(\tR\bconfFile\x129\n" +
-	"\blicenses\x18\n" +
-	" \x03(\v2\x1d.stint.projections.LicenseUseR\blicenses\"4\n" +
-	"\n" +
-	"LicenseUse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04used\x18\x02 \x01(\rR\x04used\"N\n" +
-	"\vAskVerdicts\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x17\n" +
-	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\rR\x05count\"~\n" +
-	"\x0eAnswerVerdicts\x12<\n" +
-	"\bverdicts\x18\x01 \x03(\v2 .stint.projections.IntentVerdictR\bverdicts\x12\x1c\n" +
-	"\tundecided\x18\x02 \x01(\bR\tundecided\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\rR\x03ids\"<\n" +
-	"\aAskNode\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
-	"\n" +
-	"config_seq\x18\x02 \x01(\x04R\tconfigSeq\"\xd0\x01\n" +
-	"\n" +
-	"AnswerNode\x12+\n" +
-	"\x04node\x18\x01 \x01(\v2\x17.stint.projections.NodeR\x04node\x12.\n" +
-	"\x04runs\x18\x02 \x03(\v2\x1a.stint.projections.NodeRunR\x04runs\x12,\n" +
-	"\x06config\x18\x03 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x18\n" +
-	"\aunknown\x18\x04 \x01(\bR\aunknown\x12\x1d\n" +
-	"\n" +
-	"config_seq\x18\x05 \x01(\x04R\tconfigSeq\"\x91\x01\n" +
-	"\aNodeRun\x12(\n" +
-	"\x03job\x18\x01 \x01(\v2\x16.stint.projections.JobR\x03job\x12.\n" +
-	"\x05array\x18\x02 \x01(\v2\x18.stint.projections.ArrayR\x05array\x12,\n" +
-	"\x05parts\x18\x03 \x03(\v2\x16.stint.projections.JobR\x05parts\"(\n" +
-	"\tAskStatus\x12\x1b\n" +
-	"\twant_hash\x18\x01 \x01(\bR\bwantHash\"\x80\x04\n" +
-	"\fAnswerStatus\x120\n" +
-	"\x04term\x18\x01 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12!\n" +
-	"\fjobs_pending\x18\x02 \x01(\x04R\vjobsPending\x12!\n" +
-	"\fjobs_running\x18\x03 \x01(\x04R\vjobsRunning\x12\x19\n" +
-	"\bnodes_up\x18\x04 \x01(\x04R\anodesUp\x12\x14\n" +
-	"\x05nodes\x18\x05 \x01(\x04R\x05nodes\x12\x14\n" +
-	"\x05inbox\x18\x06 \x01(\x04R\x05inbox\x122\n" +
-	"\x05voids\x18\a \x03(\v2\x1c.stint.projections.VoidCountR\x05voids\x12\x12\n" +
-	"\x04hash\x18\b \x01(\tR\x04hash\x12\x16\n" +
-	"\x06leader\x18\t \x01(\bR\x06leader\x12\"\n" +
-	"\rlast_cycle_us\x18\n" +
-	" \x01(\x03R\vlastCycleUs\x12\x16\n" +
-	"\x06cycles\x18\v \x01(\x04R\x06cycles\x12!\n" +
-	"\ffinished_hot\x18\f \x01(\x04R\vfinishedHot\x12\x12\n" +
-	"\x04host\x18\r \x01(\tR\x04host\x12\x1c\n" +
-	"\tcomplaint\x18\x0e \x01(\tR\tcomplaint\x12!\n" +
-	"\ffeed_backlog\x18\x0f \x01(\x04R\vfeedBacklog\x12\x1d\n" +
-	"\n" +
-	"nodes_down\x18\x10 \x01(\x04R\tnodesDown\"e\n" +
-	"\x06AskWhy\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
-	"\bthorough\x18\x02 \x01(\bR\bthorough\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\rR\x04task\x12\x19\n" +
-	"\bhas_task\x18\x04 \x01(\bR\ahasTask\"\xce\x01\n" +
-	"\tAnswerWhy\x12,\n" +
-	"\x03job\x18\x01 \x01(\v2\x1a.stint.projections.JobViewR\x03job\x120\n" +
-	"\x05ahead\x18\x02 \x03(\v2\x1a.stint.projections.JobViewR\x05ahead\x12@\n" +
-	"\vexplanation\x18\x03 \x01(\v2\x1e.stint.projections.ExplanationR\vexplanation\x12\x1f\n" +
-	"\vahead_count\x18\x04 \x01(\rR\n" +
-	"aheadCount\"\xa9\x01\n" +
-	"\vExplanation\x12\x1d\n" +
-	"\n" +
-	"starts_now\x18\x01 \x01(\tR\tstartsNow\x12D\n" +
-	"\n" +
-	"partitions\x18\x02 \x03(\v2$.stint.projections.PartitionStandingR\n" +
-	"partitions\x125\n" +
-	"\bremedies\x18\x03 \x03(\v2\x19.stint.projections.RemedyR\bremedies\"h\n" +
-	"\x11PartitionStanding\x12\x1c\n" +
-	"\tpartition\x18\x01 \x01(\tR\tpartition\x125\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x1f.stint.projections.NodeStandingR\x05nodes\"v\n" +
-	"\fNodeStanding\x12\x12\n" +
-	"\x04what\x18\x01 \x01(\tR\x04what\x12\x12\n" +
-	"\x04fits\x18\x02 \x01(\bR\x04fits\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\rR\x05count\x12\x14\n" +
-	"\x05names\x18\x04 \x01(\tR\x05names\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"6\n" +
-	"\x06Remedy\x12\x16\n" +
-	"\x06change\x18\x01 \x01(\tR\x06change\x12\x14\n" +
-	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"J\n" +
-	"\aAskWait\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x17\n" +
-	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x14\n" +
-	"\x05begin\x18\x03 \x01(\bR\x05begin\"\xcc\x01\n" +
-	"\n" +
-	"AnswerWait\x12,\n" +
-	"\x05ended\x18\x01 \x03(\v2\x16.stint.projections.JobR\x05ended\x12\x1c\n" +
-	"\tundecided\x18\x02 \x01(\bR\tundecided\x12\x12\n" +
-	"\x04gone\x18\x03 \x03(\rR\x04gone\x120\n" +
-	"\x06arrays\x18\x04 \x03(\v2\x18.stint.projections.ArrayR\x06arrays\x12,\n" +
-	"\x05begun\x18\x05 \x03(\v2\x16.stint.projections.JobR\x05begun\"Z\n" +
-	"\tAskPolicy\x123\n" +
-	"\x05parts\x18\x01 \x03(\x0e2\x1d.stint.projections.PolicyPartR\x05parts\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\"\x94\x01\n" +
-	"\fAnswerPolicy\x126\n" +
-	"\x06policy\x18\x01 \x01(\v2\x1e.stint.projections.PolicyStateR\x06policy\x12,\n" +
-	"\x06config\x18\x02 \x01(\v2\x14.stint.events.ConfigR\x06config\x12\x1e\n" +
-	"\n" +
-	"controller\x18\x03 \x01(\tR\n" +
-	"controller\" \n" +
-	"\bAskStats\x12\x14\n" +
-	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xcc\x05\n" +
-	"\vAnswerStats\x12\x19\n" +
-	"\bsince_us\x18\x01 \x01(\x03R\asinceUs\x12\x1c\n" +
-	"\tsubmitted\x18\x02 \x01(\x04R\tsubmitted\x12\x18\n" +
-	"\astarted\x18\x03 \x01(\x04R\astarted\x12\x1c\n" +
-	"\tcompleted\x18\x04 \x01(\x04R\tcompleted\x12\x1a\n" +
-	"\bcanceled\x18\x05 \x01(\x04R\bcanceled\x12\x16\n" +
-	"\x06failed\x18\x06 \x01(\x04R\x06failed\x12\x18\n" +
-	"\apending\x18\a \x01(\x04R\apending\x12\x18\n" +
-	"\arunning\x18\b \x01(\x04R\arunning\x121\n" +
-	"\x06passes\x18\t \x01(\v2\x19.stint.projections.PassesR\x06passes\x125\n" +
-	"\bbackfill\x18\n" +
-	" \x01(\v2\x19.stint.projections.PassesR\bbackfill\x12\x1e\n" +
-	"\n" +
-	"backfilled\x18\v \x01(\x04R\n" +
-	"backfilled\x12)\n" +
-	"\x10backfilled_since\x18\f \x01(\x04R\x0fbackfilledSince\x12\x12\n" +
-	"\x04held\x18\r \x01(\x04R\x04held\x12\x16\n" +
-	"\x06leader\x18\x0e \x01(\tR\x06leader\x12\x17\n" +
-	"\alog_seq\x18\x0f \x01(\x04R\x06logSeq\x12\x10\n" +
-	"\x03seq\x18\x10 \x01(\x04R\x03seq\x129\n" +
-	"\tfollowers\x18\x11 \x03(\v2\x1b.stint.projections.FollowerR\tfollowers\x122\n" +
-	"\x05voids\x18\x12 \x03(\v2\x1c.stint.projections.VoidCountR\x05voids\x120\n" +
-	"\x04term\x18\x13 \x01(\v2\x1c.stint.projections.TermStateR\x04term\x12\x14\n" +
-	"\x05inbox\x18\x14 \x01(\x04R\x05inbox\x12!\n" +
-	"\ffeed_backlog\x18\x15 \x01(\x04R\vfeedBacklog\"^\n" +
-	"\bStanding\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\"\xc6\x01\n" +
-	"\bFollower\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\tR\aversion\x12\x10\n" +
-	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06behind\x18\x05 \x01(\x04R\x06behind\x12\x1b\n" +
-	"\tbehind_us\x18\x06 \x01(\x03R\bbehindUs\x12\x1b\n" +
-	"\tsilent_us\x18\a \x01(\x03R\bsilentUs\x12\x14\n" +
-	"\x05count\x18\b \x01(\rR\x05count\"\xe9\x01\n" +
-	"\x06Passes\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x17\n" +
-	"\alast_us\x18\x02 \x01(\x03R\x06lastUs\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x12\n" +
-	"\x04most\x18\x04 \x01(\x04R\x04most\x12\x10\n" +
-	"\x03sum\x18\x05 \x01(\x04R\x03sum\x12\x14\n" +
-	"\x05depth\x18\x06 \x01(\x04R\x05depth\x12\x1b\n" +
-	"\tdepth_sum\x18\a \x01(\x04R\bdepthSum\x12\x14\n" +
-	"\x05queue\x18\b \x01(\x04R\x05queue\x12\x1b\n" +
-	"\tqueue_sum\x18\t \x01(\x04R\bqueueSum\x12\x10\n" +
-	"\x03p99\x18\n" +
-	" \x01(\x04R\x03p99\"2\n" +
-	"\n" +
-	"AskCrontab\x12\x0e\n" +
-	"\x02of\x18\x01 \x01(\rR\x02of\x12\x14\n" +
-	"\x05asker\x18\x02 \x01(\tR\x05asker\"w\n" +
-	"\rAnswerCrontab\x12\x18\n" +
-	"\aenabled\x18\x01 \x01(\bR\aenabled\x12\x16\n" +
-	"\x06denied\x18\x02 \x01(\bR\x06denied\x124\n" +
-	"\acrontab\x18\x03 \x01(\v2\x1a.stint.projections.CrontabR\acrontab\"\r\n" +
-	"\vAskTriggers\"H\n" +
-	"\x0eAnswerTriggers\x126\n" +
-	"\btriggers\x18\x01 \x03(\v2\x1a.stint.projections.TriggerR\btriggers*\x9d\x01\n" +
-	"\n" +
-	"PolicyPart\x12\f\n" +
-	"\bPART_ALL\x10\x00\x12\x11\n" +
-	"\rPART_CLUSTERS\x10\x01\x12\x11\n" +
-	"\rPART_ACCOUNTS\x10\x02\x12\x0e\n" +
-	"\n" +
-	"PART_USERS\x10\x03\x12\x15\n" +
-	"\x11PART_ASSOCIATIONS\x10\x04\x12\f\n" +
-	"\bPART_QOS\x10\x05\x12\x0f\n" +
-	"\vPART_WCKEYS\x10\x06\x12\x15\n" +
-	"\x11PART_TRANSACTIONS\x10\aB\x1fZ\x1dstint/projections;projectionsb\x06proto3"
+func file_projections_view_proto_rawDescGZIP() []byte { return file_projections_view_proto_schema }
 
-var (
-	file_projections_view_proto_rawDescOnce sync.Once
-	file_projections_view_proto_rawDescData []byte
-)
-
-func file_projections_view_proto_rawDescGZIP() []byte {
-	file_projections_view_proto_rawDescOnce.Do(func() {
-		file_projections_view_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)))
-	})
-	return file_projections_view_proto_rawDescData
-}
-
-var file_projections_view_proto_enumTypes [1]protoimpl.EnumInfo
-var file_projections_view_proto_msgTypes [42]protoimpl.MessageInfo
-var file_projections_view_proto_goTypes = []any{
-	(PolicyPart)(0),             // 0: stint.projections.PolicyPart
-	(*Ask)(nil),                 // 1: stint.projections.Ask
-	(*Answer)(nil),              // 2: stint.projections.Answer
-	(*AskTest)(nil),             // 3: stint.projections.AskTest
-	(*AnswerTest)(nil),          // 4: stint.projections.AnswerTest
-	(*AskJobs)(nil),             // 5: stint.projections.AskJobs
-	(*AnswerJobs)(nil),          // 6: stint.projections.AnswerJobs
-	(*JobView)(nil),             // 7: stint.projections.JobView
-	(*Outcome)(nil),             // 8: stint.projections.Outcome
-	(*Blocker)(nil),             // 9: stint.projections.Blocker
-	(*Outcomes)(nil),            // 10: stint.projections.Outcomes
-	(*AskNodes)(nil),            // 11: stint.projections.AskNodes
-	(*AnswerNodes)(nil),         // 12: stint.projections.AnswerNodes
-	(*NodeNow)(nil),             // 13: stint.projections.NodeNow
-	(*AskConfig)(nil),           // 14: stint.projections.AskConfig
-	(*AnswerConfig)(nil),        // 15: stint.projections.AnswerConfig
-	(*LicenseUse)(nil),          // 16: stint.projections.LicenseUse
-	(*AskVerdicts)(nil),         // 17: stint.projections.AskVerdicts
-	(*AnswerVerdicts)(nil),      // 18: stint.projections.AnswerVerdicts
-	(*AskNode)(nil),             // 19: stint.projections.AskNode
-	(*AnswerNode)(nil),          // 20: stint.projections.AnswerNode
-	(*NodeRun)(nil),             // 21: stint.projections.NodeRun
-	(*AskStatus)(nil),           // 22: stint.projections.AskStatus
-	(*AnswerStatus)(nil),        // 23: stint.projections.AnswerStatus
-	(*AskWhy)(nil),              // 24: stint.projections.AskWhy
-	(*AnswerWhy)(nil),           // 25: stint.projections.AnswerWhy
-	(*Explanation)(nil),         // 26: stint.projections.Explanation
-	(*PartitionStanding)(nil),   // 27: stint.projections.PartitionStanding
-	(*NodeStanding)(nil),        // 28: stint.projections.NodeStanding
-	(*Remedy)(nil),              // 29: stint.projections.Remedy
-	(*AskWait)(nil),             // 30: stint.projections.AskWait
-	(*AnswerWait)(nil),          // 31: stint.projections.AnswerWait
-	(*AskPolicy)(nil),           // 32: stint.projections.AskPolicy
-	(*AnswerPolicy)(nil),        // 33: stint.projections.AnswerPolicy
-	(*AskStats)(nil),            // 34: stint.projections.AskStats
-	(*AnswerStats)(nil),         // 35: stint.projections.AnswerStats
-	(*Standing)(nil),            // 36: stint.projections.Standing
-	(*Follower)(nil),            // 37: stint.projections.Follower
-	(*Passes)(nil),              // 38: stint.projections.Passes
-	(*AskCrontab)(nil),          // 39: stint.projections.AskCrontab
-	(*AnswerCrontab)(nil),       // 40: stint.projections.AnswerCrontab
-	(*AskTriggers)(nil),         // 41: stint.projections.AskTriggers
-	(*AnswerTriggers)(nil),      // 42: stint.projections.AnswerTriggers
-	(*events.Author)(nil),       // 43: stint.events.Author
-	(*events.JobSpec)(nil),      // 44: stint.events.JobSpec
-	(events.Code)(0),            // 45: stint.events.Code
-	(events.JobState)(0),        // 46: stint.events.JobState
-	(*events.Owner)(nil),        // 47: stint.events.Owner
-	(*Job)(nil),                 // 48: stint.projections.Job
-	(*Array)(nil),               // 49: stint.projections.Array
-	(events.Reason)(0),          // 50: stint.events.Reason
-	(*Node)(nil),                // 51: stint.projections.Node
-	(*events.PartitionDef)(nil), // 52: stint.events.PartitionDef
-	(*events.Config)(nil),       // 53: stint.events.Config
-	(*IntentVerdict)(nil),       // 54: stint.projections.IntentVerdict
-	(*TermState)(nil),           // 55: stint.projections.TermState
-	(*VoidCount)(nil),           // 56: stint.projections.VoidCount
-	(*PolicyState)(nil),         // 57: stint.projections.PolicyState
-	(*Crontab)(nil),             // 58: stint.projections.Crontab
-	(*Trigger)(nil),             // 59: stint.projections.Trigger
-}
-var file_projections_view_proto_depIdxs = []int32{
-	5,  // 0: stint.projections.Ask.jobs:type_name -> stint.projections.AskJobs
-	11, // 1: stint.projections.Ask.nodes:type_name -> stint.projections.AskNodes
-	14, // 2: stint.projections.Ask.config:type_name -> stint.projections.AskConfig
-	17, // 3: stint.projections.Ask.verdicts:type_name -> stint.projections.AskVerdicts
-	19, // 4: stint.projections.Ask.node:type_name -> stint.projections.AskNode
-	22, // 5: stint.projections.Ask.status:type_name -> stint.projections.AskStatus
-	24, // 6: stint.projections.Ask.why:type_name -> stint.projections.AskWhy
-	30, // 7: stint.projections.Ask.wait:type_name -> stint.projections.AskWait
-	32, // 8: stint.projections.Ask.policy:type_name -> stint.projections.AskPolicy
-	3,  // 9: stint.projections.Ask.test:type_name -> stint.projections.AskTest
-	34, // 10: stint.projections.Ask.stats:type_name -> stint.projections.AskStats
-	39, // 11: stint.projections.Ask.crontab:type_name -> stint.projections.AskCrontab
-	41, // 12: stint.projections.Ask.triggers:type_name -> stint.projections.AskTriggers
-	6,  // 13: stint.projections.Answer.jobs:type_name -> stint.projections.AnswerJobs
-	12, // 14: stint.projections.Answer.nodes:type_name -> stint.projections.AnswerNodes
-	15, // 15: stint.projections.Answer.config:type_name -> stint.projections.AnswerConfig
-	18, // 16: stint.projections.Answer.verdicts:type_name -> stint.projections.AnswerVerdicts
-	20, // 17: stint.projections.Answer.node:type_name -> stint.projections.AnswerNode
-	23, // 18: stint.projections.Answer.status:type_name -> stint.projections.AnswerStatus
-	25, // 19: stint.projections.Answer.why:type_name -> stint.projections.AnswerWhy
-	31, // 20: stint.projections.Answer.wait:type_name -> stint.projections.AnswerWait
-	33, // 21: stint.projections.Answer.policy:type_name -> stint.projections.AnswerPolicy
-	4,  // 22: stint.projections.Answer.test:type_name -> stint.projections.AnswerTest
-	35, // 23: stint.projections.Answer.stats:type_name -> stint.projections.AnswerStats
-	40, // 24: stint.projections.Answer.crontab:type_name -> stint.projections.AnswerCrontab
-	42, // 25: stint.projections.Answer.triggers:type_name -> stint.projections.AnswerTriggers
-	43, // 26: stint.projections.AskTest.author:type_name -> stint.events.Author
-	44, // 27: stint.projections.AskTest.spec:type_name -> stint.events.JobSpec
-	45, // 28: stint.projections.AnswerTest.code:type_name -> stint.events.Code
-	46, // 29: stint.projections.AskJobs.states:type_name -> stint.events.JobState
-	7,  // 30: stint.projections.AnswerJobs.jobs:type_name -> stint.projections.JobView
-	44, // 31: stint.projections.AnswerJobs.specs:type_name -> stint.events.JobSpec
-	47, // 32: stint.projections.AnswerJobs.owners:type_name -> stint.events.Owner
-	48, // 33: stint.projections.JobView.job:type_name -> stint.projections.Job
-	8,  // 34: stint.projections.JobView.outcome:type_name -> stint.projections.Outcome
-	49, // 35: stint.projections.JobView.array:type_name -> stint.projections.Array
-	50, // 36: stint.projections.Outcome.reason:type_name -> stint.events.Reason
-	9,  // 37: stint.projections.Outcome.blockers:type_name -> stint.projections.Blocker
-	50, // 38: stint.projections.Blocker.reason:type_name -> stint.events.Reason
-	8,  // 39: stint.projections.Outcomes.changed:type_name -> stint.projections.Outcome
-	51, // 40: stint.projections.AnswerNodes.nodes:type_name -> stint.projections.Node
-	52, // 41: stint.projections.AnswerNodes.partitions:type_name -> stint.events.PartitionDef
-	53, // 42: stint.projections.AnswerNodes.config:type_name -> stint.events.Config
-	13, // 43: stint.projections.AnswerNodes.now:type_name -> stint.projections.NodeNow
-	53, // 44: stint.projections.AnswerConfig.config:type_name -> stint.events.Config
-	53, // 45: stint.projections.AnswerConfig.given:type_name -> stint.events.Config
-	16, // 46: stint.projections.AnswerConfig.licenses:type_name -> stint.projections.LicenseUse
-	54, // 47: stint.projections.AnswerVerdicts.verdicts:type_name -> stint.projections.IntentVerdict
-	51, // 48: stint.projections.AnswerNode.node:type_name -> stint.projections.Node
-	21, // 49: stint.projections.AnswerNode.runs:type_name -> stint.projections.NodeRun
-	53, // 50: stint.projections.AnswerNode.config:type_name -> stint.events.Config
-	48, // 51: stint.projections.NodeRun.job:type_name -> stint.projections.Job
-	49, // 52: stint.projections.NodeRun.array:type_name -> stint.projections.Array
-	48, // 53: stint.projections.NodeRun.parts:type_name -> stint.projections.Job
-	55, // 54: stint.projections.AnswerStatus.term:type_name -> stint.projections.TermState
-	56, // 55: stint.projections.AnswerStatus.voids:type_name -> stint.projections.VoidCount
-	7,  // 56: stint.projections.AnswerWhy.job:type_name -> stint.projections.JobView
-	7,  // 57: stint.projections.AnswerWhy.ahead:type_name -> stint.projections.JobView
-	26, // 58: stint.projections.AnswerWhy.explanation:type_name -> stint.projections.Explanation
-	27, // 59: stint.projections.Explanation.partitions:type_name -> stint.projections.PartitionStanding
-	29, // 60: stint.projections.Explanation.remedies:type_name -> stint.projections.Remedy
-	28, // 61: stint.projections.PartitionStanding.nodes:type_name -> stint.projections.NodeStanding
-	48, // 62: stint.projections.AnswerWait.ended:type_name -> stint.projections.Job
-	49, // 63: stint.projections.AnswerWait.arrays:type_name -> stint.projections.Array
-	48, // 64: stint.projections.AnswerWait.begun:type_name -> stint.projections.Job
-	0,  // 65: stint.projections.AskPolicy.parts:type_name -> stint.projections.PolicyPart
-	57, // 66: stint.projections.AnswerPolicy.policy:type_name -> stint.projections.PolicyState
-	53, // 67: stint.projections.AnswerPolicy.config:type_name -> stint.events.Config
-	38, // 68: stint.projections.AnswerStats.passes:type_name -> stint.projections.Passes
-	38, // 69: stint.projections.AnswerStats.backfill:type_name -> stint.projections.Passes
-	37, // 70: stint.projections.AnswerStats.followers:type_name -> stint.projections.Follower
-	56, // 71: stint.projections.AnswerStats.voids:type_name -> stint.projections.VoidCount
-	55, // 72: stint.projections.AnswerStats.term:type_name -> stint.projections.TermState
-	58, // 73: stint.projections.AnswerCrontab.crontab:type_name -> stint.projections.Crontab
-	59, // 74: stint.projections.AnswerTriggers.triggers:type_name -> stint.projections.Trigger
-	75, // [75:75] is the sub-list for method output_type
-	75, // [75:75] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
-}
-
-var file_projections_view_proto_once sync.Once
-
-func file_projections_view_proto_init() {
-	file_projections_view_proto_once.Do(file_projections_view_proto_build)
-}
-func file_projections_view_proto_build() {
-	(*events.Author)(nil).ProtoReflect()
-	if File_projections_view_proto != nil {
-		return
-	}
-	file_projections_state_proto_init()
-	file_projections_view_proto_msgTypes[0].OneofWrappers = []any{
+func (*Ask) XXX_OneofWrappers() []any {
+	return []any{
 		(*Ask_Jobs)(nil),
 		(*Ask_Nodes)(nil),
 		(*Ask_Config)(nil),
@@ -4136,7 +2888,10 @@ func file_projections_view_proto_build() {
 		(*Ask_Crontab)(nil),
 		(*Ask_Triggers)(nil),
 	}
-	file_projections_view_proto_msgTypes[1].OneofWrappers = []any{
+}
+
+func (*Answer) XXX_OneofWrappers() []any {
+	return []any{
 		(*Answer_Jobs)(nil),
 		(*Answer_Nodes)(nil),
 		(*Answer_Config)(nil),
@@ -4151,22 +2906,4 @@ func file_projections_view_proto_build() {
 		(*Answer_Crontab)(nil),
 		(*Answer_Triggers)(nil),
 	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_projections_view_proto_rawDesc), len(file_projections_view_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   42,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_projections_view_proto_goTypes,
-		DependencyIndexes: file_projections_view_proto_depIdxs,
-		EnumInfos:         file_projections_view_proto_enumTypes[:],
-		MessageInfos:      file_projections_view_proto_msgTypes[:],
-	}.Build()
-	File_projections_view_proto = out.File
-	file_projections_view_proto_goTypes = nil
-	file_projections_view_proto_depIdxs = nil
 }

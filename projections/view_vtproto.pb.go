@@ -7,17 +7,8 @@ package projections
 import (
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	events "stint/events"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *Ask) CloneVT() *Ask {
@@ -38,10 +29,6 @@ func (m *Ask) CloneVT() *Ask {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Ask) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Ask_Jobs) CloneVT() isAsk_What {
@@ -179,10 +166,6 @@ func (m *Answer) CloneVT() *Answer {
 	return r
 }
 
-func (m *Answer) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Answer_Jobs) CloneVT() isAnswer_What {
 	if m == nil {
 		return (*Answer_Jobs)(nil)
@@ -314,10 +297,6 @@ func (m *AskTest) CloneVT() *AskTest {
 	return r
 }
 
-func (m *AskTest) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AnswerTest) CloneVT() *AnswerTest {
 	if m == nil {
 		return (*AnswerTest)(nil)
@@ -335,10 +314,6 @@ func (m *AnswerTest) CloneVT() *AnswerTest {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AnswerTest) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AskJobs) CloneVT() *AskJobs {
@@ -393,10 +368,6 @@ func (m *AskJobs) CloneVT() *AskJobs {
 	return r
 }
 
-func (m *AskJobs) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AnswerJobs) CloneVT() *AnswerJobs {
 	if m == nil {
 		return (*AnswerJobs)(nil)
@@ -431,10 +402,6 @@ func (m *AnswerJobs) CloneVT() *AnswerJobs {
 	return r
 }
 
-func (m *AnswerJobs) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *JobView) CloneVT() *JobView {
 	if m == nil {
 		return (*JobView)(nil)
@@ -456,10 +423,6 @@ func (m *JobView) CloneVT() *JobView {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *JobView) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Outcome) CloneVT() *Outcome {
@@ -487,10 +450,6 @@ func (m *Outcome) CloneVT() *Outcome {
 	return r
 }
 
-func (m *Outcome) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Blocker) CloneVT() *Blocker {
 	if m == nil {
 		return (*Blocker)(nil)
@@ -505,10 +464,6 @@ func (m *Blocker) CloneVT() *Blocker {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Blocker) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Outcomes) CloneVT() *Outcomes {
@@ -542,10 +497,6 @@ func (m *Outcomes) CloneVT() *Outcomes {
 	return r
 }
 
-func (m *Outcomes) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskNodes) CloneVT() *AskNodes {
 	if m == nil {
 		return (*AskNodes)(nil)
@@ -557,10 +508,6 @@ func (m *AskNodes) CloneVT() *AskNodes {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskNodes) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerNodes) CloneVT() *AnswerNodes {
@@ -599,10 +546,6 @@ func (m *AnswerNodes) CloneVT() *AnswerNodes {
 	return r
 }
 
-func (m *AnswerNodes) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeNow) CloneVT() *NodeNow {
 	if m == nil {
 		return (*NodeNow)(nil)
@@ -619,10 +562,6 @@ func (m *NodeNow) CloneVT() *NodeNow {
 	return r
 }
 
-func (m *NodeNow) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskConfig) CloneVT() *AskConfig {
 	if m == nil {
 		return (*AskConfig)(nil)
@@ -633,10 +572,6 @@ func (m *AskConfig) CloneVT() *AskConfig {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskConfig) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerConfig) CloneVT() *AnswerConfig {
@@ -665,10 +600,6 @@ func (m *AnswerConfig) CloneVT() *AnswerConfig {
 	return r
 }
 
-func (m *AnswerConfig) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *LicenseUse) CloneVT() *LicenseUse {
 	if m == nil {
 		return (*LicenseUse)(nil)
@@ -681,10 +612,6 @@ func (m *LicenseUse) CloneVT() *LicenseUse {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *LicenseUse) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AskVerdicts) CloneVT() *AskVerdicts {
@@ -700,10 +627,6 @@ func (m *AskVerdicts) CloneVT() *AskVerdicts {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskVerdicts) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerVerdicts) CloneVT() *AnswerVerdicts {
@@ -731,10 +654,6 @@ func (m *AnswerVerdicts) CloneVT() *AnswerVerdicts {
 	return r
 }
 
-func (m *AnswerVerdicts) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskNode) CloneVT() *AskNode {
 	if m == nil {
 		return (*AskNode)(nil)
@@ -747,10 +666,6 @@ func (m *AskNode) CloneVT() *AskNode {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskNode) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerNode) CloneVT() *AnswerNode {
@@ -776,10 +691,6 @@ func (m *AnswerNode) CloneVT() *AnswerNode {
 	return r
 }
 
-func (m *AnswerNode) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeRun) CloneVT() *NodeRun {
 	if m == nil {
 		return (*NodeRun)(nil)
@@ -801,10 +712,6 @@ func (m *NodeRun) CloneVT() *NodeRun {
 	return r
 }
 
-func (m *NodeRun) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskStatus) CloneVT() *AskStatus {
 	if m == nil {
 		return (*AskStatus)(nil)
@@ -816,10 +723,6 @@ func (m *AskStatus) CloneVT() *AskStatus {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskStatus) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerStatus) CloneVT() *AnswerStatus {
@@ -856,10 +759,6 @@ func (m *AnswerStatus) CloneVT() *AnswerStatus {
 	return r
 }
 
-func (m *AnswerStatus) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskWhy) CloneVT() *AskWhy {
 	if m == nil {
 		return (*AskWhy)(nil)
@@ -874,10 +773,6 @@ func (m *AskWhy) CloneVT() *AskWhy {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskWhy) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerWhy) CloneVT() *AnswerWhy {
@@ -900,10 +795,6 @@ func (m *AnswerWhy) CloneVT() *AnswerWhy {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AnswerWhy) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Explanation) CloneVT() *Explanation {
@@ -933,10 +824,6 @@ func (m *Explanation) CloneVT() *Explanation {
 	return r
 }
 
-func (m *Explanation) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *PartitionStanding) CloneVT() *PartitionStanding {
 	if m == nil {
 		return (*PartitionStanding)(nil)
@@ -957,10 +844,6 @@ func (m *PartitionStanding) CloneVT() *PartitionStanding {
 	return r
 }
 
-func (m *PartitionStanding) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeStanding) CloneVT() *NodeStanding {
 	if m == nil {
 		return (*NodeStanding)(nil)
@@ -978,10 +861,6 @@ func (m *NodeStanding) CloneVT() *NodeStanding {
 	return r
 }
 
-func (m *NodeStanding) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Remedy) CloneVT() *Remedy {
 	if m == nil {
 		return (*Remedy)(nil)
@@ -994,10 +873,6 @@ func (m *Remedy) CloneVT() *Remedy {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Remedy) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AskWait) CloneVT() *AskWait {
@@ -1017,10 +892,6 @@ func (m *AskWait) CloneVT() *AskWait {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskWait) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerWait) CloneVT() *AnswerWait {
@@ -1062,10 +933,6 @@ func (m *AnswerWait) CloneVT() *AnswerWait {
 	return r
 }
 
-func (m *AnswerWait) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskPolicy) CloneVT() *AskPolicy {
 	if m == nil {
 		return (*AskPolicy)(nil)
@@ -1084,10 +951,6 @@ func (m *AskPolicy) CloneVT() *AskPolicy {
 	return r
 }
 
-func (m *AskPolicy) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AnswerPolicy) CloneVT() *AnswerPolicy {
 	if m == nil {
 		return (*AnswerPolicy)(nil)
@@ -1103,10 +966,6 @@ func (m *AnswerPolicy) CloneVT() *AnswerPolicy {
 	return r
 }
 
-func (m *AnswerPolicy) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskStats) CloneVT() *AskStats {
 	if m == nil {
 		return (*AskStats)(nil)
@@ -1118,10 +977,6 @@ func (m *AskStats) CloneVT() *AskStats {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskStats) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerStats) CloneVT() *AnswerStats {
@@ -1169,10 +1024,6 @@ func (m *AnswerStats) CloneVT() *AnswerStats {
 	return r
 }
 
-func (m *AnswerStats) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Standing) CloneVT() *Standing {
 	if m == nil {
 		return (*Standing)(nil)
@@ -1187,10 +1038,6 @@ func (m *Standing) CloneVT() *Standing {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Standing) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Follower) CloneVT() *Follower {
@@ -1211,10 +1058,6 @@ func (m *Follower) CloneVT() *Follower {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Follower) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Passes) CloneVT() *Passes {
@@ -1239,10 +1082,6 @@ func (m *Passes) CloneVT() *Passes {
 	return r
 }
 
-func (m *Passes) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskCrontab) CloneVT() *AskCrontab {
 	if m == nil {
 		return (*AskCrontab)(nil)
@@ -1255,10 +1094,6 @@ func (m *AskCrontab) CloneVT() *AskCrontab {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskCrontab) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerCrontab) CloneVT() *AnswerCrontab {
@@ -1276,10 +1111,6 @@ func (m *AnswerCrontab) CloneVT() *AnswerCrontab {
 	return r
 }
 
-func (m *AnswerCrontab) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskTriggers) CloneVT() *AskTriggers {
 	if m == nil {
 		return (*AskTriggers)(nil)
@@ -1290,10 +1121,6 @@ func (m *AskTriggers) CloneVT() *AskTriggers {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskTriggers) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AnswerTriggers) CloneVT() *AnswerTriggers {
@@ -1313,10 +1140,6 @@ func (m *AnswerTriggers) CloneVT() *AnswerTriggers {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AnswerTriggers) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (this *Ask) EqualVT(that *Ask) bool {
@@ -1344,13 +1167,6 @@ func (this *Ask) EqualVT(that *Ask) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Ask) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Ask)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Ask_Jobs) EqualVT(thatIface isAsk_What) bool {
 	that, ok := thatIface.(*Ask_Jobs)
 	if !ok {
@@ -1704,13 +1520,6 @@ func (this *Answer) EqualVT(that *Answer) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Answer) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Answer)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Answer_Jobs) EqualVT(thatIface isAnswer_What) bool {
 	that, ok := thatIface.(*Answer_Jobs)
 	if !ok {
@@ -2051,13 +1860,6 @@ func (this *AskTest) EqualVT(that *AskTest) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskTest) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskTest)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerTest) EqualVT(that *AnswerTest) bool {
 	if this == that {
 		return true
@@ -2088,13 +1890,6 @@ func (this *AnswerTest) EqualVT(that *AnswerTest) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerTest) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerTest)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskJobs) EqualVT(that *AskJobs) bool {
 	if this == that {
 		return true
@@ -2182,13 +1977,6 @@ func (this *AskJobs) EqualVT(that *AskJobs) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskJobs) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskJobs)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerJobs) EqualVT(that *AnswerJobs) bool {
 	if this == that {
 		return true
@@ -2252,13 +2040,6 @@ func (this *AnswerJobs) EqualVT(that *AnswerJobs) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerJobs) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerJobs)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *JobView) EqualVT(that *JobView) bool {
 	if this == that {
 		return true
@@ -2295,13 +2076,6 @@ func (this *JobView) EqualVT(that *JobView) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *JobView) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*JobView)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Outcome) EqualVT(that *Outcome) bool {
 	if this == that {
 		return true
@@ -2346,13 +2120,6 @@ func (this *Outcome) EqualVT(that *Outcome) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Outcome) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Outcome)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Blocker) EqualVT(that *Blocker) bool {
 	if this == that {
 		return true
@@ -2374,13 +2141,6 @@ func (this *Blocker) EqualVT(that *Blocker) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Blocker) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Blocker)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Outcomes) EqualVT(that *Outcomes) bool {
 	if this == that {
 		return true
@@ -2425,13 +2185,6 @@ func (this *Outcomes) EqualVT(that *Outcomes) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Outcomes) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Outcomes)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskNodes) EqualVT(that *AskNodes) bool {
 	if this == that {
 		return true
@@ -2444,13 +2197,6 @@ func (this *AskNodes) EqualVT(that *AskNodes) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskNodes) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskNodes)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerNodes) EqualVT(that *AnswerNodes) bool {
 	if this == that {
 		return true
@@ -2520,13 +2266,6 @@ func (this *AnswerNodes) EqualVT(that *AnswerNodes) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerNodes) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerNodes)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeNow) EqualVT(that *NodeNow) bool {
 	if this == that {
 		return true
@@ -2548,13 +2287,6 @@ func (this *NodeNow) EqualVT(that *NodeNow) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeNow) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeNow)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskConfig) EqualVT(that *AskConfig) bool {
 	if this == that {
 		return true
@@ -2564,13 +2296,6 @@ func (this *AskConfig) EqualVT(that *AskConfig) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskConfig) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskConfig)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 	if this == that {
 		return true
@@ -2618,13 +2343,6 @@ func (this *AnswerConfig) EqualVT(that *AnswerConfig) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerConfig) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerConfig)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *LicenseUse) EqualVT(that *LicenseUse) bool {
 	if this == that {
 		return true
@@ -2640,13 +2358,6 @@ func (this *LicenseUse) EqualVT(that *LicenseUse) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *LicenseUse) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*LicenseUse)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskVerdicts) EqualVT(that *AskVerdicts) bool {
 	if this == that {
 		return true
@@ -2665,13 +2376,6 @@ func (this *AskVerdicts) EqualVT(that *AskVerdicts) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskVerdicts) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskVerdicts)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerVerdicts) EqualVT(that *AnswerVerdicts) bool {
 	if this == that {
 		return true
@@ -2710,13 +2414,6 @@ func (this *AnswerVerdicts) EqualVT(that *AnswerVerdicts) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerVerdicts) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerVerdicts)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskNode) EqualVT(that *AskNode) bool {
 	if this == that {
 		return true
@@ -2732,13 +2429,6 @@ func (this *AskNode) EqualVT(that *AskNode) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskNode) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskNode)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerNode) EqualVT(that *AnswerNode) bool {
 	if this == that {
 		return true
@@ -2777,13 +2467,6 @@ func (this *AnswerNode) EqualVT(that *AnswerNode) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerNode) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerNode)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeRun) EqualVT(that *NodeRun) bool {
 	if this == that {
 		return true
@@ -2816,13 +2499,6 @@ func (this *NodeRun) EqualVT(that *NodeRun) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeRun) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeRun)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskStatus) EqualVT(that *AskStatus) bool {
 	if this == that {
 		return true
@@ -2835,13 +2511,6 @@ func (this *AskStatus) EqualVT(that *AskStatus) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskStatus) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskStatus)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerStatus) EqualVT(that *AnswerStatus) bool {
 	if this == that {
 		return true
@@ -2913,13 +2582,6 @@ func (this *AnswerStatus) EqualVT(that *AnswerStatus) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerStatus) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerStatus)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskWhy) EqualVT(that *AskWhy) bool {
 	if this == that {
 		return true
@@ -2941,13 +2603,6 @@ func (this *AskWhy) EqualVT(that *AskWhy) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskWhy) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskWhy)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerWhy) EqualVT(that *AnswerWhy) bool {
 	if this == that {
 		return true
@@ -2983,13 +2638,6 @@ func (this *AnswerWhy) EqualVT(that *AnswerWhy) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerWhy) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerWhy)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Explanation) EqualVT(that *Explanation) bool {
 	if this == that {
 		return true
@@ -3036,13 +2684,6 @@ func (this *Explanation) EqualVT(that *Explanation) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Explanation) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Explanation)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *PartitionStanding) EqualVT(that *PartitionStanding) bool {
 	if this == that {
 		return true
@@ -3072,13 +2713,6 @@ func (this *PartitionStanding) EqualVT(that *PartitionStanding) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *PartitionStanding) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*PartitionStanding)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeStanding) EqualVT(that *NodeStanding) bool {
 	if this == that {
 		return true
@@ -3103,13 +2737,6 @@ func (this *NodeStanding) EqualVT(that *NodeStanding) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeStanding) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeStanding)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Remedy) EqualVT(that *Remedy) bool {
 	if this == that {
 		return true
@@ -3125,13 +2752,6 @@ func (this *Remedy) EqualVT(that *Remedy) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Remedy) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Remedy)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskWait) EqualVT(that *AskWait) bool {
 	if this == that {
 		return true
@@ -3156,13 +2776,6 @@ func (this *AskWait) EqualVT(that *AskWait) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskWait) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskWait)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerWait) EqualVT(that *AnswerWait) bool {
 	if this == that {
 		return true
@@ -3235,13 +2848,6 @@ func (this *AnswerWait) EqualVT(that *AnswerWait) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerWait) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerWait)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskPolicy) EqualVT(that *AskPolicy) bool {
 	if this == that {
 		return true
@@ -3263,13 +2869,6 @@ func (this *AskPolicy) EqualVT(that *AskPolicy) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskPolicy) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskPolicy)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerPolicy) EqualVT(that *AnswerPolicy) bool {
 	if this == that {
 		return true
@@ -3288,13 +2887,6 @@ func (this *AnswerPolicy) EqualVT(that *AnswerPolicy) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerPolicy) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerPolicy)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskStats) EqualVT(that *AskStats) bool {
 	if this == that {
 		return true
@@ -3307,13 +2899,6 @@ func (this *AskStats) EqualVT(that *AskStats) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskStats) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskStats)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerStats) EqualVT(that *AnswerStats) bool {
 	if this == that {
 		return true
@@ -3414,13 +2999,6 @@ func (this *AnswerStats) EqualVT(that *AnswerStats) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerStats) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerStats)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Standing) EqualVT(that *Standing) bool {
 	if this == that {
 		return true
@@ -3442,13 +3020,6 @@ func (this *Standing) EqualVT(that *Standing) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Standing) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Standing)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Follower) EqualVT(that *Follower) bool {
 	if this == that {
 		return true
@@ -3482,13 +3053,6 @@ func (this *Follower) EqualVT(that *Follower) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Follower) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Follower)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Passes) EqualVT(that *Passes) bool {
 	if this == that {
 		return true
@@ -3528,13 +3092,6 @@ func (this *Passes) EqualVT(that *Passes) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Passes) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Passes)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskCrontab) EqualVT(that *AskCrontab) bool {
 	if this == that {
 		return true
@@ -3550,13 +3107,6 @@ func (this *AskCrontab) EqualVT(that *AskCrontab) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskCrontab) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskCrontab)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerCrontab) EqualVT(that *AnswerCrontab) bool {
 	if this == that {
 		return true
@@ -3575,13 +3125,6 @@ func (this *AnswerCrontab) EqualVT(that *AnswerCrontab) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerCrontab) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerCrontab)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskTriggers) EqualVT(that *AskTriggers) bool {
 	if this == that {
 		return true
@@ -3591,13 +3134,6 @@ func (this *AskTriggers) EqualVT(that *AskTriggers) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskTriggers) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskTriggers)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AnswerTriggers) EqualVT(that *AnswerTriggers) bool {
 	if this == that {
 		return true
@@ -3624,13 +3160,6 @@ func (this *AnswerTriggers) EqualVT(that *AnswerTriggers) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AnswerTriggers) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AnswerTriggers)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *Ask) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil

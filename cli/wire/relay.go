@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Relay is a Response with an answer that is encoded already: one of a controller, or of the ledger.
@@ -21,14 +19,17 @@ const (
 	accountField = 6
 )
 
+// bytesType says of a field that its length and as many bytes follow.
+const bytesType = 2
+
 // Write sends it as one frame, without a copy of what may be megabytes.
 func (r *Relay) Write(w io.Writer) error {
-	field, data := protowire.Number(answerField), r.Answer
+	field, data := uint64(answerField), r.Answer
 	if r.Account != nil {
 		field, data = accountField, r.Account
 	}
 	var room [4 + 16]byte
-	head := protowire.AppendVarint(protowire.AppendTag(room[:4], field, protowire.BytesType), uint64(len(data)))
+	head := binary.AppendUvarint(binary.AppendUvarint(room[:4], field<<3|bytesType), uint64(len(data)))
 	size := len(head) - 4 + len(data)
 	if size > MaxFrame {
 		return fmt.Errorf("a message of %d bytes is larger than the %d that the agent takes", size, MaxFrame)

@@ -11,26 +11,14 @@
 package wire
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
 	events "stint/events"
+	plaintext "stint/events/plain"
 	tasks "stint/executor/tasks"
 	rows "stint/ledger/rows"
 	projections "stint/projections"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 type Request struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
 	//
 	//	*Request_Submit
@@ -43,38 +31,19 @@ type Request struct {
 	//	*Request_Step
 	//	*Request_Crontab
 	What          isRequest_What `protobuf_oneof:"what"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Request) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Request{}
-	mi := &file_cli_wire_wire_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Request) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Request) ProtoMessage() {}
 
-func (x *Request) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{0}
 }
@@ -226,11 +195,10 @@ func (*Request_Step) isRequest_What() {}
 func (*Request_Crontab) isRequest_What() {}
 
 type Response struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Error string                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`                       // the request could not be met: one sentence
-	Code  events.Code            `protobuf:"varint,2,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"` // with error: of which kind, OK if of none
-	Note  string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`                         // for stderr; more responses follow
-	Kept  bool                   `protobuf:"varint,9,opt,name=kept,proto3" json:"kept,omitempty"`                        // of acts and submissions, and nothing else is set: the log has it, and it waits to be judged; more follows
+	Error string      `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`                       // the request could not be met: one sentence
+	Code  events.Code `protobuf:"varint,2,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"` // with error: of which kind, OK if of none
+	Note  string      `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`                         // for stderr; more responses follow
+	Kept  bool        `protobuf:"varint,9,opt,name=kept,proto3" json:"kept,omitempty"`                        // of acts and submissions, and nothing else is set: the log has it, and it waits to be judged; more follows
 	// Types that are valid to be assigned to What:
 	//
 	//	*Response_Verdicts
@@ -241,38 +209,19 @@ type Response struct {
 	//	*Response_Counted
 	//	*Response_Step
 	What          isResponse_What `protobuf_oneof:"what"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Response) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Response{}
-	mi := &file_cli_wire_wire_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Response) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Response) ProtoMessage() {}
 
-func (x *Response) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{1}
 }
@@ -423,44 +372,24 @@ func (*Response_Step) isResponse_What() {}
 
 // Submit: jobs, each with one component or the components of a heterogeneous one.
 type Submit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	WaitMs        uint32                 `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`   // how long to wait for verdicts; 0: the agent's own time
-	AsUser        string                 `protobuf:"bytes,3,opt,name=as_user,json=asUser,proto3" json:"as_user,omitempty"`    // submit as this user, and …
-	AsGroup       string                 `protobuf:"bytes,4,opt,name=as_group,json=asGroup,proto3" json:"as_group,omitempty"` // … with this group, by name or number: for root alone
-	Texts         [][]byte               `protobuf:"bytes,5,rep,name=texts,proto3" json:"texts,omitempty"`                    // scripts and environments that components have in common
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Jobs          []*Job   `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	WaitMs        uint32   `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`   // how long to wait for verdicts; 0: the agent's own time
+	AsUser        string   `protobuf:"bytes,3,opt,name=as_user,json=asUser,proto3" json:"as_user,omitempty"`    // submit as this user, and …
+	AsGroup       string   `protobuf:"bytes,4,opt,name=as_group,json=asGroup,proto3" json:"as_group,omitempty"` // … with this group, by name or number: for root alone
+	Texts         [][]byte `protobuf:"bytes,5,rep,name=texts,proto3" json:"texts,omitempty"`                    // scripts and environments that components have in common
+	unknownFields []byte
 }
 
 func (x *Submit) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Submit{}
-	mi := &file_cli_wire_wire_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Submit) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Submit) ProtoMessage() {}
 
-func (x *Submit) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Submit.ProtoReflect.Descriptor instead.
 func (*Submit) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{2}
 }
@@ -501,40 +430,20 @@ func (x *Submit) GetTexts() [][]byte {
 }
 
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Components    []*Component           `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Components    []*Component `protobuf:"bytes,1,rep,name=components,proto3" json:"components,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Job) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Job{}
-	mi := &file_cli_wire_wire_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Job) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Job) ProtoMessage() {}
 
-func (x *Job) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{3}
 }
@@ -547,44 +456,24 @@ func (x *Job) GetComponents() []*Component {
 }
 
 type Component struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Spec            *events.JobSpec        `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // without script and environment, which the agent stores
-	Script          []byte                 `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`
-	Environment     []byte                 `protobuf:"bytes,3,opt,name=environment,proto3" json:"environment,omitempty"`                                 // NUL terminated NAME=value strings
-	ScriptText      uint32                 `protobuf:"varint,4,opt,name=script_text,json=scriptText,proto3" json:"script_text,omitempty"`                // in place of script: which of the request's texts it is, from 1
-	EnvironmentText uint32                 `protobuf:"varint,5,opt,name=environment_text,json=environmentText,proto3" json:"environment_text,omitempty"` // in place of environment
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Spec            *events.JobSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"` // without script and environment, which the agent stores
+	Script          []byte          `protobuf:"bytes,2,opt,name=script,proto3" json:"script,omitempty"`
+	Environment     []byte          `protobuf:"bytes,3,opt,name=environment,proto3" json:"environment,omitempty"`                                 // NUL terminated NAME=value strings
+	ScriptText      uint32          `protobuf:"varint,4,opt,name=script_text,json=scriptText,proto3" json:"script_text,omitempty"`                // in place of script: which of the request's texts it is, from 1
+	EnvironmentText uint32          `protobuf:"varint,5,opt,name=environment_text,json=environmentText,proto3" json:"environment_text,omitempty"` // in place of environment
+	unknownFields   []byte
 }
 
 func (x *Component) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Component{}
-	mi := &file_cli_wire_wire_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Component) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Component) ProtoMessage() {}
 
-func (x *Component) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Component.ProtoReflect.Descriptor instead.
 func (*Component) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{4}
 }
@@ -626,43 +515,23 @@ func (x *Component) GetEnvironmentText() uint32 {
 
 // Crontab: what a user wants run again and again; entries are those of text, in its order.
 type Crontab struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	Entries       []*Component           `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
-	Remove        bool                   `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
-	Of            string                 `protobuf:"bytes,4,opt,name=of,proto3" json:"of,omitempty"` // whose, by name or number; empty: the caller's
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Text          string       `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Entries       []*Component `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	Remove        bool         `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
+	Of            string       `protobuf:"bytes,4,opt,name=of,proto3" json:"of,omitempty"` // whose, by name or number; empty: the caller's
+	unknownFields []byte
 }
 
 func (x *Crontab) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Crontab{}
-	mi := &file_cli_wire_wire_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Crontab) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Crontab) ProtoMessage() {}
 
-func (x *Crontab) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Crontab.ProtoReflect.Descriptor instead.
 func (*Crontab) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{5}
 }
@@ -697,42 +566,22 @@ func (x *Crontab) GetOf() string {
 
 // Control: one act on jobs, nodes or the configuration.
 type Control struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verb          events.Verb            `protobuf:"varint,1,opt,name=verb,proto3,enum=stint.events.Verb" json:"verb,omitempty"`
-	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"` // as events.Intent has it
-	WaitMs        uint32                 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Verb          events.Verb `protobuf:"varint,1,opt,name=verb,proto3,enum=stint.events.Verb" json:"verb,omitempty"`
+	Body          []byte      `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"` // as events.Intent has it
+	WaitMs        uint32      `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Control) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Control{}
-	mi := &file_cli_wire_wire_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Control) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Control) ProtoMessage() {}
 
-func (x *Control) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Control.ProtoReflect.Descriptor instead.
 func (*Control) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{6}
 }
@@ -759,40 +608,20 @@ func (x *Control) GetWaitMs() uint32 {
 }
 
 type Verdicts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdicts      []*Verdict             `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Verdicts      []*Verdict `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Verdicts) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Verdicts{}
-	mi := &file_cli_wire_wire_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Verdicts) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Verdicts) ProtoMessage() {}
 
-func (x *Verdicts) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Verdicts.ProtoReflect.Descriptor instead.
 func (*Verdicts) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{7}
 }
@@ -805,47 +634,27 @@ func (x *Verdicts) GetVerdicts() []*Verdict {
 }
 
 type Verdict struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // where the intent lies in the log
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Job           uint32                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`             // the id it took, 0 if none is known yet
-	Undecided     bool                   `protobuf:"varint,4,opt,name=undecided,proto3" json:"undecided,omitempty"` // kept in the log, and nobody has judged it in the time allowed
-	Code          events.Code            `protobuf:"varint,5,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
-	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
-	Targets       []*events.Verdict      `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"` // targets that failed
-	Touched       uint32                 `protobuf:"varint,8,opt,name=touched,proto3" json:"touched,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64            `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // where the intent lies in the log
+	Index         uint32            `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Job           uint32            `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`             // the id it took, 0 if none is known yet
+	Undecided     bool              `protobuf:"varint,4,opt,name=undecided,proto3" json:"undecided,omitempty"` // kept in the log, and nobody has judged it in the time allowed
+	Code          events.Code       `protobuf:"varint,5,opt,name=code,proto3,enum=stint.events.Code" json:"code,omitempty"`
+	Text          string            `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	Targets       []*events.Verdict `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"` // targets that failed
+	Touched       uint32            `protobuf:"varint,8,opt,name=touched,proto3" json:"touched,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Verdict) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Verdict{}
-	mi := &file_cli_wire_wire_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Verdict) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Verdict) ProtoMessage() {}
 
-func (x *Verdict) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{8}
 }
@@ -907,84 +716,44 @@ func (x *Verdict) GetTouched() uint32 {
 }
 
 type Hello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Hello) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Hello{}
-	mi := &file_cli_wire_wire_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Hello) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Hello) ProtoMessage() {}
 
-func (x *Hello) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{9}
 }
 
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uid           uint32                 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"` // who the kernel says you are
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`                 // of Stint
-	LastSeq       uint64                 `protobuf:"varint,5,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"` // last sequence this agent appended
-	BusUp         bool                   `protobuf:"varint,6,opt,name=bus_up,json=busUp,proto3" json:"bus_up,omitempty"`
-	Dir           string                 `protobuf:"bytes,7,opt,name=dir,proto3" json:"dir,omitempty"` // the state directory
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Uid           uint32 `protobuf:"varint,1,opt,name=uid,proto3" json:"uid,omitempty"` // who the kernel says you are
+	User          string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Host          string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`                 // of Stint
+	LastSeq       uint64 `protobuf:"varint,5,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"` // last sequence this agent appended
+	BusUp         bool   `protobuf:"varint,6,opt,name=bus_up,json=busUp,proto3" json:"bus_up,omitempty"`
+	Dir           string `protobuf:"bytes,7,opt,name=dir,proto3" json:"dir,omitempty"` // the state directory
+	unknownFields []byte
 }
 
 func (x *Welcome) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Welcome{}
-	mi := &file_cli_wire_wire_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Welcome) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Welcome) ProtoMessage() {}
 
-func (x *Welcome) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{10}
 }
@@ -1040,40 +809,20 @@ func (x *Welcome) GetDir() string {
 
 // Stats: what this host's agent and the leader counted; reset begins anew, which takes an administrator.
 type Stats struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reset_        bool                   `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reset_        bool `protobuf:"varint,1,opt,name=reset,proto3" json:"reset,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Stats) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Stats{}
-	mi := &file_cli_wire_wire_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Stats) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Stats) ProtoMessage() {}
 
-func (x *Stats) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{11}
 }
@@ -1086,46 +835,26 @@ func (x *Stats) GetReset_() bool {
 }
 
 type Counted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Answer        *projections.Answer    `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"` // the leader's, with its stats
-	Kinds         []*Calls               `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`   // of requests, by kind
-	Users         []*Calls               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`   // by user
-	SinceUs       int64                  `protobuf:"varint,4,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"`
-	Serving       uint32                 `protobuf:"varint,5,opt,name=serving,proto3" json:"serving,omitempty"`                // connections that are open
-	Waiting       uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                // acts that wait to be appended
-	ClockUs       uint32                 `protobuf:"varint,7,opt,name=clock_us,json=clockUs,proto3" json:"clock_us,omitempty"` // a thousand readings of the clock
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Answer        *projections.Answer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"` // the leader's, with its stats
+	Kinds         []*Calls            `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`   // of requests, by kind
+	Users         []*Calls            `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`   // by user
+	SinceUs       int64               `protobuf:"varint,4,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"`
+	Serving       uint32              `protobuf:"varint,5,opt,name=serving,proto3" json:"serving,omitempty"`                // connections that are open
+	Waiting       uint32              `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                // acts that wait to be appended
+	ClockUs       uint32              `protobuf:"varint,7,opt,name=clock_us,json=clockUs,proto3" json:"clock_us,omitempty"` // a thousand readings of the clock
+	unknownFields []byte
 }
 
 func (x *Counted) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Counted{}
-	mi := &file_cli_wire_wire_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Counted) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Counted) ProtoMessage() {}
 
-func (x *Counted) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Counted.ProtoReflect.Descriptor instead.
 func (*Counted) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{12}
 }
@@ -1180,44 +909,24 @@ func (x *Counted) GetClockUs() uint32 {
 }
 
 type Calls struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // as Slurm names the call; the user's
-	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // Slurm's of the call; the user's
-	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	TotalUs       uint64                 `protobuf:"varint,4,opt,name=total_us,json=totalUs,proto3" json:"total_us,omitempty"`
-	Refused       uint64                 `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"` // beyond what one user may ask for
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`      // as Slurm names the call; the user's
+	Number        uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // Slurm's of the call; the user's
+	Count         uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	TotalUs       uint64 `protobuf:"varint,4,opt,name=total_us,json=totalUs,proto3" json:"total_us,omitempty"`
+	Refused       uint64 `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"` // beyond what one user may ask for
+	unknownFields []byte
 }
 
 func (x *Calls) Reset() {
-	file_cli_wire_wire_proto_init()
 	*x = Calls{}
-	mi := &file_cli_wire_wire_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Calls) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Calls) ProtoMessage() {}
 
-func (x *Calls) ProtoReflect() protoreflect.Message {
-	file_cli_wire_wire_proto_init()
-	mi := &file_cli_wire_wire_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Calls.ProtoReflect.Descriptor instead.
 func (*Calls) Descriptor() ([]byte, []int) {
 	return file_cli_wire_wire_proto_rawDescGZIP(), []int{13}
 }
@@ -1257,189 +966,41 @@ func (x *Calls) GetRefused() uint64 {
 	return 0
 }
 
-var File_cli_wire_wire_proto protoreflect.FileDescriptor
+// file_cli_wire_wire_proto_schema is the file's descriptor, packed by gzip.
+var file_cli_wire_wire_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x85\x56\x4b\x73\xe3\x44\x10\xc6\xd1\xcb\x9e\x64\x1f\x4c\x1e\x28\x5b\x50\x6c\x89\x2a\x58\x5e\x36\xec\x16\xa7\xe5\x42\x72" +
+	"\x60\x8b\x2a\x0e\x4c\x08\x54\x71\x20\x25\xc9\x93\x44\x6b\x59\xe3\x9d\x19\xd9\xd9\x0b\xbf\x81\xbf\xc0\x9d\x2b\x37\x7e\x10\x3f\x81\x23\xdd\x3d\x23\x5b\x66\x03\x7b" +
+	"\x91\xa7\xa7\x3f\xcd\x74\x7f\x5f\x77\xcb\x6c\xbf\xac\xab\xc9\xaa\xd2\x92\x1e\xe3\x85\x56\x56\x71\x66\x6c\xd5\xd8\x31\xee\x3c\xd8\x97\x4b\xd9\x58\x33\x71\x3f\x0e" +
+	"\xf0\xe0\x08\x7e\x9e\xcb\xd2\x56\xaa\x31\x93\x65\x25\x57\x7e\xff\x58\xde\xc8\xb2\xb5\x4a\x4f\x6c\x6e\x66\x66\x62\xac\x5c\x74\xaf\xd4\x72\x7a\x25\xf5\x44\xab\x95" +
+	"\xa1\x87\xdb\xcf\x7e\x0f\x58\x22\xe4\x8b\x56\x1a\xcb\x3f\x61\xb1\x69\x8b\x79\x65\xd3\xc1\xc3\xc1\xa3\xdd\xc7\x7c\xbc\x09\x64\x7c\x46\x9e\x67\x6f\x08\x8f\xe1\x13" +
+	"\x96\x94\xaa\xb1\x5a\xd5\xe9\x0e\xc1\xf7\xfb\xf0\x53\xe7\x02\x7c\x87\xe2\x1f\xb1\x00\xa2\x4a\x03\x02\x1f\x79\x70\x2f\x93\xf1\x57\x66\x06\x78\x04\xf1\x4f\x59\x92" +
+	"\x97\xa5\x6a\x1b\x9b\x86\x84\x7f\xd3\xe3\x5d\x1a\x1e\xda\x61\xf8\x87\x2c\xba\x96\x75\xad\xd2\x68\x0b\x4c\x91\x3c\x43\x07\x80\x1d\x82\x7f\xcc\xc2\xa2\x56\x45\x1a" +
+	"\x13\xf2\xd0\x23\x3d\xbd\x27\xe0\x11\xf2\x12\xd0\x04\xc2\x73\x8d\xcd\xad\x49\x47\xaf\x9e\x7b\x86\x0e\x3c\x97\x10\x78\x2e\xd2\x9d\x26\x5b\xe7\x92\x0e\xe3\xef\x90" +
+	"\x5e\x48\x11\xcf\x45\x10\x71\xa7\x81\x96\xbc\x48\x0f\x6e\xe1\xce\xb9\x88\x3b\xb7\x3c\x89\x59\xb8\xba\xce\x6d\xf6\x47\xc0\x86\x42\x9a\x05\xd0\x25\xf9\x01\x8b\xa4" +
+	"\xd6\x4a\x93\x5c\x23\xe1\x0c\xfe\x3e\x0b\x4b\x35\x95\x24\xca\xdd\xb5\x86\x3e\xc1\x53\xf0\x08\xf2\x73\xce\xc2\x46\x59\x49\x7a\x8c\x04\xad\x71\x6f\x26\x17\x96\xd2" +
+	"\x1d\x0a\x5a\xf3\xc7\x6c\xb8\x94\x7a\x5a\x95\x40\x83\xd3\xe2\xa0\x1f\xec\x0f\xde\x07\xd1\xae\x71\xfc\x09\x8b\xf3\xc6\xac\xa4\xf6\x82\x1c\xdf\xa6\x36\x01\xb0\xa0" +
+	"\x1c\x94\x7f\xb6\xd1\x3c\xde\xba\xa7\xd3\xbc\x7b\x61\x2d\x3b\xd0\xb8\x92\x75\xa9\xe6\xd2\xd3\xbe\x45\xe3\x8f\xce\x85\x2f\x78\x14\x30\xe6\xc4\x1f\x02\x7a\x6f\xad" +
+	"\x32\x55\x32\x9c\x27\xa7\xe9\xee\x6d\x95\x4c\x2e\x57\xc9\xb4\xe4\x8f\xbc\xd6\x6c\xab\x4d\x9c\xd6\x42\x2e\xea\x97\x9d\xd0\x6b\xdd\x7e\x1d\xb0\xd8\x75\x10\x7f\x8f" +
+	"\x85\xcf\x55\x61\x40\xb4\x00\x5e\xbe\xd7\xbf\xea\x1b\xa8\x3e\x72\xf2\xb7\x20\xb3\xbc\xb2\x17\x73\x43\x3a\xde\x11\x31\x9a\xdf\x92\x23\x37\x17\xad\x01\x6a\x9d\x70" +
+	"\x71\x6e\xce\xc1\xe2\xc7\x6c\x08\x8e\x2b\xad\xda\x05\xc9\x34\x02\x9a\xcc\xd7\x68\x62\x9d\x58\x79\x03\xf2\x45\x70\xe5\x9e\x70\x46\xf6\x25\x0b\xe0\x3e\xfe\x05\x63" +
+	"\x40\x0d\x14\x14\xd6\x87\x0f\xea\x70\x3b\x7f\xef\x15\x3d\x60\xf6\xe7\x80\x8d\xd6\x1e\xe8\x93\xd0\x2c\x64\xe9\xe7\xc6\xbf\x9a\x0a\x6e\x39\x03\xa7\x20\x08\x3f\x82" +
+	"\x21\x53\xea\x0a\x8a\x0c\x13\xdb\x13\xde\xe2\x0f\xd9\xae\x6c\x96\x15\xd4\xfb\x1c\xde\xa2\xe4\xf6\x44\x7f\x8b\xbf\xcb\x76\x1d\xf6\x02\x13\xa0\x24\xef\x08\xe6\xb6" +
+	"\xbe\x87\x1d\x88\xe2\x7e\x0f\xef\x50\x11\xa1\xee\xf5\xf6\x11\x9a\x2d\x59\xe2\xbb\x0c\x6b\x9e\x90\xae\x89\x68\x8d\x15\x01\x48\x5d\x49\xa4\xff\x7f\x18\xe9\x50\x98" +
+	"\x95\x96\x73\xb5\x74\xed\x34\x14\xde\xe2\x77\xd9\x8e\xba\xf4\x7a\xc0\x2a\xfb\x19\xee\xf5\xe3\x10\xfa\x14\xfa\xa5\xa0\x7b\x5f\xe9\x53\xe8\x2a\x28\x05\xf4\x63\x7c" +
+	"\x85\x9a\xbe\xf4\x74\xd1\xba\x5f\x1e\x41\xbf\x3c\xb2\xa7\x6c\xd8\x35\x24\x24\xb1\x69\x5c\xa7\xeb\xfe\x2d\x8d\xbb\xe9\xda\xec\xaf\x01\x4b\xfc\x2e\xbf\xcf\x02\x23" +
+	"\x5f\x50\x70\xa1\xc0\x25\x56\x51\xd5\x4c\xe5\x8d\x2f\x48\x67\x20\x0e\x0a\xd6\x47\x81\x4b\xfe\x36\x1b\xb5\xe0\x2a\xab\x29\xf4\x53\x48\x6c\x6c\x36\xd6\xd3\x29\x7a" +
+	"\xfd\x74\x22\x55\xe2\x6d\x55\x6c\xae\xaf\x24\xe4\x93\x6c\xa9\xb2\x21\x8d\x32\xea\x50\x3c\x85\x17\x54\x5b\x5e\x43\x20\x43\x0a\xb0\x33\xb3\x84\x45\xf4\x5d\xc8\x7e" +
+	"\x83\x9c\xfd\xa0\xc0\x5c\xda\x6a\x4a\x39\x43\x2e\xb0\xc4\x28\xa8\xd5\x76\x5c\x14\xb8\xc6\xbd\x6b\x65\x6c\x37\x37\x71\x8d\x17\x01\x8b\x06\xe6\x5a\xd7\x7b\xde\xc4" +
+	"\xb6\xac\x73\x63\x2f\x90\xcc\x88\xc8\x4c\xd0\x3e\x03\x42\x0f\x59\x5c\xb4\xd0\xcb\x0b\x4a\x72\x28\x22\xb0\xce\x17\x18\xc5\xb4\xd2\x34\xd0\x46\x02\x97\xd9\x3b\x2c" +
+	"\xa2\x8f\x0d\x4a\xa0\xa5\x91\xae\x56\xe1\x05\x32\xb2\xbf\x07\x58\x54\x6e\x32\x7d\xbe\x1e\xbc\x83\xd7\x0c\xde\xf5\xd8\xfd\x80\x45\x33\xd0\xb2\xab\xf4\xad\x6f\xdc" +
+	"\x69\x5e\xd7\x46\x38\x3f\x02\x91\x00\x2c\xb9\xff\x02\x92\x1f\x73\x36\x55\x53\x4a\x18\x53\x44\x47\x20\x12\xb2\xcf\x49\x11\x80\x2c\xab\xe6\xca\x77\x66\x67\xa2\x07" +
+	"\x6b\x18\x3d\xb1\xf3\x78\x13\x8f\x2b\x6b\x55\xce\xf0\xb8\xc4\xb9\xc8\x3e\x37\xd9\x2f\x2c\xa2\x9b\xe9\x63\x96\xc3\x67\xc0\x37\x31\xae\xb1\x27\x9b\x76\x5e\x78\xf9" +
+	"\xa0\x47\x9c\x85\x2c\xba\xaf\x4c\x40\x7a\x38\x03\x6f\xb1\xca\xe6\x75\x17\x74\x88\xc5\x02\xb6\x0b\x5a\xcb\x4b\xc8\x6d\xda\x49\xe8\xcd\x93\xc3\x9f\xf6\x89\x84\x49" +
+	"\xf7\x37\xee\x29\x3e\x8a\x98\xfe\x5b\x3d\xf9\x07\xfb\x21\x52\x9c\xde\x09\x00\x00")
 
-const file_cli_wire_wire_proto_rawDesc = "" +
-	"\n" +
-	"\x13cli/wire/wire.proto\x12\n" +
-	"stint.wire\x1a\x13events/events.proto\x1a\x16projections/view.proto\x1a\x19executor/tasks/step.proto\x1a\x16ledger/rows/rows.proto\"\xac\x03\n" +
-	"\aRequest\x12,\n" +
-	"\x06submit\x18\x01 \x01(\v2\x12.stint.wire.SubmitH\x00R\x06submit\x12/\n" +
-	"\acontrol\x18\x02 \x01(\v2\x13.stint.wire.ControlH\x00R\acontrol\x12*\n" +
-	"\x03ask\x18\x03 \x01(\v2\x16.stint.projections.AskH\x00R\x03ask\x12-\n" +
-	"\aaccount\x18\x04 \x01(\v2\x11.stint.ledger.AskH\x00R\aaccount\x12)\n" +
-	"\x05hello\x18\x05 \x01(\v2\x11.stint.wire.HelloH\x00R\x05hello\x12+\n" +
-	"\x04blob\x18\x06 \x01(\v2\x15.stint.events.BlobRefH\x00R\x04blob\x12)\n" +
-	"\x05stats\x18\t \x01(\v2\x11.stint.wire.StatsH\x00R\x05stats\x12+\n" +
-	"\x04step\x18\a \x01(\v2\x15.stint.tasks.QuestionH\x00R\x04step\x12/\n" +
-	"\acrontab\x18\x14 \x01(\v2\x13.stint.wire.CrontabH\x00R\acrontabB\x06\n" +
-	"\x04what\"\xb5\x03\n" +
-	"\bResponse\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\x12&\n" +
-	"\x04code\x18\x02 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\x12\x12\n" +
-	"\x04kept\x18\t \x01(\bR\x04kept\x122\n" +
-	"\bverdicts\x18\x04 \x01(\v2\x14.stint.wire.VerdictsH\x00R\bverdicts\x123\n" +
-	"\x06answer\x18\x05 \x01(\v2\x19.stint.projections.AnswerH\x00R\x06answer\x120\n" +
-	"\aaccount\x18\x06 \x01(\v2\x14.stint.ledger.AnswerH\x00R\aaccount\x12/\n" +
-	"\awelcome\x18\a \x01(\v2\x13.stint.wire.WelcomeH\x00R\awelcome\x12\x14\n" +
-	"\x04blob\x18\b \x01(\fH\x00R\x04blob\x12/\n" +
-	"\acounted\x18\v \x01(\v2\x13.stint.wire.CountedH\x00R\acounted\x12(\n" +
-	"\x04step\x18\n" +
-	" \x01(\v2\x12.stint.tasks.ReplyH\x00R\x04stepB\x06\n" +
-	"\x04what\"\x90\x01\n" +
-	"\x06Submit\x12#\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x0f.stint.wire.JobR\x04jobs\x12\x17\n" +
-	"\await_ms\x18\x02 \x01(\rR\x06waitMs\x12\x17\n" +
-	"\aas_user\x18\x03 \x01(\tR\x06asUser\x12\x19\n" +
-	"\bas_group\x18\x04 \x01(\tR\aasGroup\x12\x14\n" +
-	"\x05texts\x18\x05 \x03(\fR\x05texts\"<\n" +
-	"\x03Job\x125\n" +
-	"\n" +
-	"components\x18\x01 \x03(\v2\x15.stint.wire.ComponentR\n" +
-	"components\"\xbc\x01\n" +
-	"\tComponent\x12)\n" +
-	"\x04spec\x18\x01 \x01(\v2\x15.stint.events.JobSpecR\x04spec\x12\x16\n" +
-	"\x06script\x18\x02 \x01(\fR\x06script\x12 \n" +
-	"\venvironment\x18\x03 \x01(\fR\venvironment\x12\x1f\n" +
-	"\vscript_text\x18\x04 \x01(\rR\n" +
-	"scriptText\x12)\n" +
-	"\x10environment_text\x18\x05 \x01(\rR\x0fenvironmentText\"v\n" +
-	"\aCrontab\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\x12/\n" +
-	"\aentries\x18\x02 \x03(\v2\x15.stint.wire.ComponentR\aentries\x12\x16\n" +
-	"\x06remove\x18\x03 \x01(\bR\x06remove\x12\x0e\n" +
-	"\x02of\x18\x04 \x01(\tR\x02of\"^\n" +
-	"\aControl\x12&\n" +
-	"\x04verb\x18\x01 \x01(\x0e2\x12.stint.events.VerbR\x04verb\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\x12\x17\n" +
-	"\await_ms\x18\x03 \x01(\rR\x06waitMs\";\n" +
-	"\bVerdicts\x12/\n" +
-	"\bverdicts\x18\x01 \x03(\v2\x13.stint.wire.VerdictR\bverdicts\"\xe8\x01\n" +
-	"\aVerdict\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\x12\x10\n" +
-	"\x03job\x18\x03 \x01(\rR\x03job\x12\x1c\n" +
-	"\tundecided\x18\x04 \x01(\bR\tundecided\x12&\n" +
-	"\x04code\x18\x05 \x01(\x0e2\x12.stint.events.CodeR\x04code\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\x12/\n" +
-	"\atargets\x18\a \x03(\v2\x15.stint.events.VerdictR\atargets\x12\x18\n" +
-	"\atouched\x18\b \x01(\rR\atouched\"\a\n" +
-	"\x05Hello\"\xa1\x01\n" +
-	"\aWelcome\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\rR\x03uid\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
-	"\x04host\x18\x03 \x01(\tR\x04host\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\x12\x19\n" +
-	"\blast_seq\x18\x05 \x01(\x04R\alastSeq\x12\x15\n" +
-	"\x06bus_up\x18\x06 \x01(\bR\x05busUp\x12\x10\n" +
-	"\x03dir\x18\a \x01(\tR\x03dir\"\x1d\n" +
-	"\x05Stats\x12\x14\n" +
-	"\x05reset\x18\x01 \x01(\bR\x05reset\"\xf8\x01\n" +
-	"\aCounted\x121\n" +
-	"\x06answer\x18\x01 \x01(\v2\x19.stint.projections.AnswerR\x06answer\x12'\n" +
-	"\x05kinds\x18\x02 \x03(\v2\x11.stint.wire.CallsR\x05kinds\x12'\n" +
-	"\x05users\x18\x03 \x03(\v2\x11.stint.wire.CallsR\x05users\x12\x19\n" +
-	"\bsince_us\x18\x04 \x01(\x03R\asinceUs\x12\x18\n" +
-	"\aserving\x18\x05 \x01(\rR\aserving\x12\x18\n" +
-	"\awaiting\x18\x06 \x01(\rR\awaiting\x12\x19\n" +
-	"\bclock_us\x18\a \x01(\rR\aclockUs\"~\n" +
-	"\x05Calls\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\rR\x06number\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x19\n" +
-	"\btotal_us\x18\x04 \x01(\x04R\atotalUs\x12\x18\n" +
-	"\arefused\x18\x05 \x01(\x04R\arefusedB\x15Z\x13stint/cli/wire;wireb\x06proto3"
+func file_cli_wire_wire_proto_rawDescGZIP() []byte { return file_cli_wire_wire_proto_schema }
 
-var (
-	file_cli_wire_wire_proto_rawDescOnce sync.Once
-	file_cli_wire_wire_proto_rawDescData []byte
-)
-
-func file_cli_wire_wire_proto_rawDescGZIP() []byte {
-	file_cli_wire_wire_proto_rawDescOnce.Do(func() {
-		file_cli_wire_wire_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_cli_wire_wire_proto_rawDesc), len(file_cli_wire_wire_proto_rawDesc)))
-	})
-	return file_cli_wire_wire_proto_rawDescData
-}
-
-var file_cli_wire_wire_proto_msgTypes [14]protoimpl.MessageInfo
-var file_cli_wire_wire_proto_goTypes = []any{
-	(*Request)(nil),            // 0: stint.wire.Request
-	(*Response)(nil),           // 1: stint.wire.Response
-	(*Submit)(nil),             // 2: stint.wire.Submit
-	(*Job)(nil),                // 3: stint.wire.Job
-	(*Component)(nil),          // 4: stint.wire.Component
-	(*Crontab)(nil),            // 5: stint.wire.Crontab
-	(*Control)(nil),            // 6: stint.wire.Control
-	(*Verdicts)(nil),           // 7: stint.wire.Verdicts
-	(*Verdict)(nil),            // 8: stint.wire.Verdict
-	(*Hello)(nil),              // 9: stint.wire.Hello
-	(*Welcome)(nil),            // 10: stint.wire.Welcome
-	(*Stats)(nil),              // 11: stint.wire.Stats
-	(*Counted)(nil),            // 12: stint.wire.Counted
-	(*Calls)(nil),              // 13: stint.wire.Calls
-	(*projections.Ask)(nil),    // 14: stint.projections.Ask
-	(*rows.Ask)(nil),           // 15: stint.ledger.Ask
-	(*events.BlobRef)(nil),     // 16: stint.events.BlobRef
-	(*tasks.Question)(nil),     // 17: stint.tasks.Question
-	(events.Code)(0),           // 18: stint.events.Code
-	(*projections.Answer)(nil), // 19: stint.projections.Answer
-	(*rows.Answer)(nil),        // 20: stint.ledger.Answer
-	(*tasks.Reply)(nil),        // 21: stint.tasks.Reply
-	(*events.JobSpec)(nil),     // 22: stint.events.JobSpec
-	(events.Verb)(0),           // 23: stint.events.Verb
-	(*events.Verdict)(nil),     // 24: stint.events.Verdict
-}
-var file_cli_wire_wire_proto_depIdxs = []int32{
-	2,  // 0: stint.wire.Request.submit:type_name -> stint.wire.Submit
-	6,  // 1: stint.wire.Request.control:type_name -> stint.wire.Control
-	14, // 2: stint.wire.Request.ask:type_name -> stint.projections.Ask
-	15, // 3: stint.wire.Request.account:type_name -> stint.ledger.Ask
-	9,  // 4: stint.wire.Request.hello:type_name -> stint.wire.Hello
-	16, // 5: stint.wire.Request.blob:type_name -> stint.events.BlobRef
-	11, // 6: stint.wire.Request.stats:type_name -> stint.wire.Stats
-	17, // 7: stint.wire.Request.step:type_name -> stint.tasks.Question
-	5,  // 8: stint.wire.Request.crontab:type_name -> stint.wire.Crontab
-	18, // 9: stint.wire.Response.code:type_name -> stint.events.Code
-	7,  // 10: stint.wire.Response.verdicts:type_name -> stint.wire.Verdicts
-	19, // 11: stint.wire.Response.answer:type_name -> stint.projections.Answer
-	20, // 12: stint.wire.Response.account:type_name -> stint.ledger.Answer
-	10, // 13: stint.wire.Response.welcome:type_name -> stint.wire.Welcome
-	12, // 14: stint.wire.Response.counted:type_name -> stint.wire.Counted
-	21, // 15: stint.wire.Response.step:type_name -> stint.tasks.Reply
-	3,  // 16: stint.wire.Submit.jobs:type_name -> stint.wire.Job
-	4,  // 17: stint.wire.Job.components:type_name -> stint.wire.Component
-	22, // 18: stint.wire.Component.spec:type_name -> stint.events.JobSpec
-	4,  // 19: stint.wire.Crontab.entries:type_name -> stint.wire.Component
-	23, // 20: stint.wire.Control.verb:type_name -> stint.events.Verb
-	8,  // 21: stint.wire.Verdicts.verdicts:type_name -> stint.wire.Verdict
-	18, // 22: stint.wire.Verdict.code:type_name -> stint.events.Code
-	24, // 23: stint.wire.Verdict.targets:type_name -> stint.events.Verdict
-	19, // 24: stint.wire.Counted.answer:type_name -> stint.projections.Answer
-	13, // 25: stint.wire.Counted.kinds:type_name -> stint.wire.Calls
-	13, // 26: stint.wire.Counted.users:type_name -> stint.wire.Calls
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
-}
-
-var file_cli_wire_wire_proto_once sync.Once
-
-func file_cli_wire_wire_proto_init() {
-	file_cli_wire_wire_proto_once.Do(file_cli_wire_wire_proto_build)
-}
-func file_cli_wire_wire_proto_build() {
-	(*projections.Ask)(nil).ProtoReflect()
-	(*rows.Ask)(nil).ProtoReflect()
-	(*events.BlobRef)(nil).ProtoReflect()
-	(*tasks.Question)(nil).ProtoReflect()
-	if File_cli_wire_wire_proto != nil {
-		return
-	}
-	file_cli_wire_wire_proto_msgTypes[0].OneofWrappers = []any{
+func (*Request) XXX_OneofWrappers() []any {
+	return []any{
 		(*Request_Submit)(nil),
 		(*Request_Control)(nil),
 		(*Request_Ask)(nil),
@@ -1450,7 +1011,10 @@ func file_cli_wire_wire_proto_build() {
 		(*Request_Step)(nil),
 		(*Request_Crontab)(nil),
 	}
-	file_cli_wire_wire_proto_msgTypes[1].OneofWrappers = []any{
+}
+
+func (*Response) XXX_OneofWrappers() []any {
+	return []any{
 		(*Response_Verdicts)(nil),
 		(*Response_Answer)(nil),
 		(*Response_Account)(nil),
@@ -1459,21 +1023,4 @@ func file_cli_wire_wire_proto_build() {
 		(*Response_Counted)(nil),
 		(*Response_Step)(nil),
 	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cli_wire_wire_proto_rawDesc), len(file_cli_wire_wire_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   14,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_cli_wire_wire_proto_goTypes,
-		DependencyIndexes: file_cli_wire_wire_proto_depIdxs,
-		MessageInfos:      file_cli_wire_wire_proto_msgTypes[:],
-	}.Build()
-	File_cli_wire_wire_proto = out.File
-	file_cli_wire_wire_proto_goTypes = nil
-	file_cli_wire_wire_proto_depIdxs = nil
 }

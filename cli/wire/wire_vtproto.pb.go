@@ -7,20 +7,11 @@ package wire
 import (
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	events "stint/events"
 	tasks "stint/executor/tasks"
 	rows "stint/ledger/rows"
 	projections "stint/projections"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *Request) CloneVT() *Request {
@@ -36,10 +27,6 @@ func (m *Request) CloneVT() *Request {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Request) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Request_Submit) CloneVT() isRequest_What {
@@ -142,10 +129,6 @@ func (m *Response) CloneVT() *Response {
 	return r
 }
 
-func (m *Response) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Response_Verdicts) CloneVT() isResponse_What {
 	if m == nil {
 		return (*Response_Verdicts)(nil)
@@ -244,10 +227,6 @@ func (m *Submit) CloneVT() *Submit {
 	return r
 }
 
-func (m *Submit) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Job) CloneVT() *Job {
 	if m == nil {
 		return (*Job)(nil)
@@ -265,10 +244,6 @@ func (m *Job) CloneVT() *Job {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Job) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Component) CloneVT() *Component {
@@ -296,10 +271,6 @@ func (m *Component) CloneVT() *Component {
 	return r
 }
 
-func (m *Component) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Crontab) CloneVT() *Crontab {
 	if m == nil {
 		return (*Crontab)(nil)
@@ -322,10 +293,6 @@ func (m *Crontab) CloneVT() *Crontab {
 	return r
 }
 
-func (m *Crontab) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Control) CloneVT() *Control {
 	if m == nil {
 		return (*Control)(nil)
@@ -345,10 +312,6 @@ func (m *Control) CloneVT() *Control {
 	return r
 }
 
-func (m *Control) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Verdicts) CloneVT() *Verdicts {
 	if m == nil {
 		return (*Verdicts)(nil)
@@ -366,10 +329,6 @@ func (m *Verdicts) CloneVT() *Verdicts {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Verdicts) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Verdict) CloneVT() *Verdict {
@@ -398,10 +357,6 @@ func (m *Verdict) CloneVT() *Verdict {
 	return r
 }
 
-func (m *Verdict) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Hello) CloneVT() *Hello {
 	if m == nil {
 		return (*Hello)(nil)
@@ -412,10 +367,6 @@ func (m *Hello) CloneVT() *Hello {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Hello) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Welcome) CloneVT() *Welcome {
@@ -437,10 +388,6 @@ func (m *Welcome) CloneVT() *Welcome {
 	return r
 }
 
-func (m *Welcome) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Stats) CloneVT() *Stats {
 	if m == nil {
 		return (*Stats)(nil)
@@ -452,10 +399,6 @@ func (m *Stats) CloneVT() *Stats {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Stats) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Counted) CloneVT() *Counted {
@@ -489,10 +432,6 @@ func (m *Counted) CloneVT() *Counted {
 	return r
 }
 
-func (m *Counted) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Calls) CloneVT() *Calls {
 	if m == nil {
 		return (*Calls)(nil)
@@ -508,10 +447,6 @@ func (m *Calls) CloneVT() *Calls {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Calls) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (this *Request) EqualVT(that *Request) bool {
@@ -533,13 +468,6 @@ func (this *Request) EqualVT(that *Request) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Request) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Request)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Request_Submit) EqualVT(thatIface isRequest_What) bool {
 	that, ok := thatIface.(*Request_Submit)
 	if !ok {
@@ -796,13 +724,6 @@ func (this *Response) EqualVT(that *Response) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Response) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Response)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Response_Verdicts) EqualVT(thatIface isResponse_What) bool {
 	that, ok := thatIface.(*Response_Verdicts)
 	if !ok {
@@ -1014,13 +935,6 @@ func (this *Submit) EqualVT(that *Submit) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Submit) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Submit)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Job) EqualVT(that *Job) bool {
 	if this == that {
 		return true
@@ -1047,13 +961,6 @@ func (this *Job) EqualVT(that *Job) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Job) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Job)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Component) EqualVT(that *Component) bool {
 	if this == that {
 		return true
@@ -1078,13 +985,6 @@ func (this *Component) EqualVT(that *Component) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Component) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Component)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Crontab) EqualVT(that *Crontab) bool {
 	if this == that {
 		return true
@@ -1120,13 +1020,6 @@ func (this *Crontab) EqualVT(that *Crontab) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Crontab) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Crontab)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Control) EqualVT(that *Control) bool {
 	if this == that {
 		return true
@@ -1145,13 +1038,6 @@ func (this *Control) EqualVT(that *Control) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Control) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Control)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Verdicts) EqualVT(that *Verdicts) bool {
 	if this == that {
 		return true
@@ -1178,13 +1064,6 @@ func (this *Verdicts) EqualVT(that *Verdicts) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Verdicts) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Verdicts)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Verdict) EqualVT(that *Verdict) bool {
 	if this == that {
 		return true
@@ -1232,13 +1111,6 @@ func (this *Verdict) EqualVT(that *Verdict) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Verdict) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Verdict)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Hello) EqualVT(that *Hello) bool {
 	if this == that {
 		return true
@@ -1248,13 +1120,6 @@ func (this *Hello) EqualVT(that *Hello) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Hello) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Hello)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Welcome) EqualVT(that *Welcome) bool {
 	if this == that {
 		return true
@@ -1285,13 +1150,6 @@ func (this *Welcome) EqualVT(that *Welcome) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Welcome) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Welcome)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Stats) EqualVT(that *Stats) bool {
 	if this == that {
 		return true
@@ -1304,13 +1162,6 @@ func (this *Stats) EqualVT(that *Stats) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Stats) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Stats)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Counted) EqualVT(that *Counted) bool {
 	if this == that {
 		return true
@@ -1369,13 +1220,6 @@ func (this *Counted) EqualVT(that *Counted) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Counted) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Counted)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Calls) EqualVT(that *Calls) bool {
 	if this == that {
 		return true
@@ -1400,13 +1244,6 @@ func (this *Calls) EqualVT(that *Calls) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Calls) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Calls)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *Request) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil

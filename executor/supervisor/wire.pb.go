@@ -20,18 +20,8 @@
 package supervisor
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
+	plaintext "stint/events/plain"
+	strconv "strconv"
 )
 
 type Which int32
@@ -49,24 +39,17 @@ func (x Which) Enum() *Which {
 }
 
 func (x Which) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "ALL_PROCESSES"
+	case 1:
+		return "STEPS_ONLY"
+	case 2:
+		return "BATCH_SHELL"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Which) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_supervisor_wire_proto_init()
-	return file_executor_supervisor_wire_proto_enumTypes[0].Descriptor()
-}
-
-func (Which) Type() protoreflect.EnumType {
-	file_executor_supervisor_wire_proto_init()
-	return &file_executor_supervisor_wire_proto_enumTypes[0]
-}
-
-func (x Which) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Which.Descriptor instead.
 func (Which) EnumDescriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{0}
 }
@@ -92,24 +75,27 @@ func (x Cause) Enum() *Cause {
 }
 
 func (x Cause) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "NOBODY"
+	case 1:
+		return "TIME_LIMIT"
+	case 2:
+		return "CANCELLED"
+	case 3:
+		return "PREEMPTED"
+	case 4:
+		return "REQUEUED"
+	case 5:
+		return "NODE_FAILED"
+	case 6:
+		return "DOWN"
+	case 7:
+		return "MEMORY"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Cause) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_supervisor_wire_proto_init()
-	return file_executor_supervisor_wire_proto_enumTypes[1].Descriptor()
-}
-
-func (Cause) Type() protoreflect.EnumType {
-	file_executor_supervisor_wire_proto_init()
-	return &file_executor_supervisor_wire_proto_enumTypes[1]
-}
-
-func (x Cause) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Cause.Descriptor instead.
 func (Cause) EnumDescriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{1}
 }
@@ -140,24 +126,37 @@ func (x Failure) Enum() *Failure {
 }
 
 func (x Failure) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "NO_FAILURE"
+	case 1:
+		return "INVALID"
+	case 2:
+		return "ALREADY"
+	case 3:
+		return "NOT_PERMITTED"
+	case 4:
+		return "JOURNAL"
+	case 5:
+		return "SPOOL"
+	case 6:
+		return "INPUT"
+	case 7:
+		return "OUTPUT"
+	case 8:
+		return "CAGE"
+	case 9:
+		return "FORK"
+	case 10:
+		return "EXEC"
+	case 11:
+		return "STOPPING"
+	case 12:
+		return "OWN_LIMIT"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Failure) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_supervisor_wire_proto_init()
-	return file_executor_supervisor_wire_proto_enumTypes[2].Descriptor()
-}
-
-func (Failure) Type() protoreflect.EnumType {
-	file_executor_supervisor_wire_proto_init()
-	return &file_executor_supervisor_wire_proto_enumTypes[2]
-}
-
-func (x Failure) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Failure.Descriptor instead.
 func (Failure) EnumDescriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{2}
 }
@@ -180,24 +179,21 @@ func (x End) Enum() *End {
 }
 
 func (x End) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "EXITED"
+	case 1:
+		return "SIGNALED"
+	case 2:
+		return "NOT_LAUNCHED"
+	case 3:
+		return "LOST_STATUS"
+	case 4:
+		return "BOOT_ENDED"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (End) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_supervisor_wire_proto_init()
-	return file_executor_supervisor_wire_proto_enumTypes[3].Descriptor()
-}
-
-func (End) Type() protoreflect.EnumType {
-	file_executor_supervisor_wire_proto_init()
-	return &file_executor_supervisor_wire_proto_enumTypes[3]
-}
-
-func (x End) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use End.Descriptor instead.
 func (End) EnumDescriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{3}
 }
@@ -217,66 +213,39 @@ func (x StopMode) Enum() *StopMode {
 }
 
 func (x StopMode) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "REFUSE_IF_BUSY"
+	case 1:
+		return "KEEP_STEPS"
+	case 2:
+		return "KILL_STEPS"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (StopMode) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_supervisor_wire_proto_init()
-	return file_executor_supervisor_wire_proto_enumTypes[4].Descriptor()
-}
-
-func (StopMode) Type() protoreflect.EnumType {
-	file_executor_supervisor_wire_proto_init()
-	return &file_executor_supervisor_wire_proto_enumTypes[4]
-}
-
-func (x StopMode) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use StopMode.Descriptor instead.
 func (StopMode) EnumDescriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{4}
 }
 
 // Key names one start of one step. A job that is requeued comes back with a higher run.
 type Key struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // StepBatch, or the number srun was given
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint64 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // StepBatch, or the number srun was given
+	unknownFields []byte
 }
 
 func (x *Key) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Key{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Key) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Key) ProtoMessage() {}
 
-func (x *Key) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{0}
 }
@@ -303,42 +272,22 @@ func (x *Key) GetStep() uint32 {
 }
 
 type Rlimit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resource      uint32                 `protobuf:"varint,1,opt,name=resource,proto3" json:"resource,omitempty"` // the kernel's number (RLIMIT_NOFILE is 7)
-	Soft          uint64                 `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`         // 2^64-1 is no limit
-	Hard          uint64                 `protobuf:"varint,3,opt,name=hard,proto3" json:"hard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resource      uint32 `protobuf:"varint,1,opt,name=resource,proto3" json:"resource,omitempty"` // the kernel's number (RLIMIT_NOFILE is 7)
+	Soft          uint64 `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`         // 2^64-1 is no limit
+	Hard          uint64 `protobuf:"varint,3,opt,name=hard,proto3" json:"hard,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Rlimit) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Rlimit{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Rlimit) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Rlimit) ProtoMessage() {}
 
-func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{1}
 }
@@ -366,41 +315,21 @@ func (x *Rlimit) GetHard() uint64 {
 
 // Stream is a file that becomes one of the standard streams. It is opened with the rights of the job's user.
 type Stream struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`      // relative to the working directory; empty: /dev/null, and for stderr: the same as stdout
-	Append        bool                   `protobuf:"varint,2,opt,name=append,proto3" json:"append,omitempty"` // otherwise truncated
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Path          []byte `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`      // relative to the working directory; empty: /dev/null, and for stderr: the same as stdout
+	Append        bool   `protobuf:"varint,2,opt,name=append,proto3" json:"append,omitempty"` // otherwise truncated
+	unknownFields []byte
 }
 
 func (x *Stream) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Stream{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Stream) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Stream) ProtoMessage() {}
 
-func (x *Stream) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{2}
 }
@@ -421,47 +350,27 @@ func (x *Stream) GetAppend() bool {
 
 // Cage is what the step may use of the node. Zero values do not restrict.
 type Cage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cpus          []uint32               `protobuf:"varint,1,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
-	Mems          []uint32               `protobuf:"varint,2,rep,packed,name=mems,proto3" json:"mems,omitempty"` // memory nodes
-	MemoryBytes   uint64                 `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	SwapBytes     uint64                 `protobuf:"varint,4,opt,name=swap_bytes,json=swapBytes,proto3" json:"swap_bytes,omitempty"` // beyond memory_bytes
-	LimitSwap     bool                   `protobuf:"varint,5,opt,name=limit_swap,json=limitSwap,proto3" json:"limit_swap,omitempty"`
-	Pids          uint64                 `protobuf:"varint,6,opt,name=pids,proto3" json:"pids,omitempty"`
-	DenyDevices   []string               `protobuf:"bytes,7,rep,name=deny_devices,json=denyDevices,proto3" json:"deny_devices,omitempty"`    // "c 195:0": devices that are handed out by allocation, all of the node's …
-	AllowDevices  []string               `protobuf:"bytes,8,rep,name=allow_devices,json=allowDevices,proto3" json:"allow_devices,omitempty"` // … and those of them that this step may open
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cpus          []uint32 `protobuf:"varint,1,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
+	Mems          []uint32 `protobuf:"varint,2,rep,packed,name=mems,proto3" json:"mems,omitempty"` // memory nodes
+	MemoryBytes   uint64   `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	SwapBytes     uint64   `protobuf:"varint,4,opt,name=swap_bytes,json=swapBytes,proto3" json:"swap_bytes,omitempty"` // beyond memory_bytes
+	LimitSwap     bool     `protobuf:"varint,5,opt,name=limit_swap,json=limitSwap,proto3" json:"limit_swap,omitempty"`
+	Pids          uint64   `protobuf:"varint,6,opt,name=pids,proto3" json:"pids,omitempty"`
+	DenyDevices   []string `protobuf:"bytes,7,rep,name=deny_devices,json=denyDevices,proto3" json:"deny_devices,omitempty"`    // "c 195:0": devices that are handed out by allocation, all of the node's …
+	AllowDevices  []string `protobuf:"bytes,8,rep,name=allow_devices,json=allowDevices,proto3" json:"allow_devices,omitempty"` // … and those of them that this step may open
+	unknownFields []byte
 }
 
 func (x *Cage) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Cage{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Cage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Cage) ProtoMessage() {}
 
-func (x *Cage) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Cage.ProtoReflect.Descriptor instead.
 func (*Cage) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{3}
 }
@@ -524,42 +433,22 @@ func (x *Cage) GetAllowDevices() []string {
 
 // Warn is the signal of --signal: sent once, some time before the time limit.
 type Warn struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Signal        int32                  `protobuf:"varint,1,opt,name=signal,proto3" json:"signal,omitempty"`
-	BeforeMs      int64                  `protobuf:"varint,2,opt,name=before_ms,json=beforeMs,proto3" json:"before_ms,omitempty"`
-	Which         Which                  `protobuf:"varint,3,opt,name=which,proto3,enum=stint.supervisor.Which" json:"which,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Signal        int32 `protobuf:"varint,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	BeforeMs      int64 `protobuf:"varint,2,opt,name=before_ms,json=beforeMs,proto3" json:"before_ms,omitempty"`
+	Which         Which `protobuf:"varint,3,opt,name=which,proto3,enum=stint.supervisor.Which" json:"which,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Warn) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Warn{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Warn) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Warn) ProtoMessage() {}
 
-func (x *Warn) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Warn.ProtoReflect.Descriptor instead.
 func (*Warn) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{4}
 }
@@ -586,65 +475,45 @@ func (x *Warn) GetWhich() Which {
 }
 
 type Launch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"` // the name the node goes by, in what is told to the user
-	Argv          [][]byte               `protobuf:"bytes,3,rep,name=argv,proto3" json:"argv,omitempty"` // argv[0] is what is executed; with a script: the arguments after it
-	Script        []byte                 `protobuf:"bytes,4,opt,name=script,proto3" json:"script,omitempty"`
-	Env           [][]byte               `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"` // complete, in order, as NAME=value
-	Cwd           []byte                 `protobuf:"bytes,6,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	Uid           uint32                 `protobuf:"varint,7,opt,name=uid,proto3" json:"uid,omitempty"`
-	Gid           uint32                 `protobuf:"varint,8,opt,name=gid,proto3" json:"gid,omitempty"`
-	Groups        []uint32               `protobuf:"varint,9,rep,packed,name=groups,proto3" json:"groups,omitempty"`
-	Umask         uint32                 `protobuf:"varint,10,opt,name=umask,proto3" json:"umask,omitempty"`
-	Rlimits       []*Rlimit              `protobuf:"bytes,11,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
-	Stdin         *Stream                `protobuf:"bytes,12,opt,name=stdin,proto3" json:"stdin,omitempty"`
-	Stdout        *Stream                `protobuf:"bytes,13,opt,name=stdout,proto3" json:"stdout,omitempty"`
-	Stderr        *Stream                `protobuf:"bytes,14,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	Nice          int32                  `protobuf:"varint,15,opt,name=nice,proto3" json:"nice,omitempty"`
-	OomScoreAdj   *int32                 `protobuf:"varint,16,opt,name=oom_score_adj,json=oomScoreAdj,proto3,oneof" json:"oom_score_adj,omitempty"`
-	Cage          *Cage                  `protobuf:"bytes,17,opt,name=cage,proto3" json:"cage,omitempty"`
-	TimeLimitMs   int64                  `protobuf:"varint,18,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // 0: none
-	KillWaitMs    int64                  `protobuf:"varint,19,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`    // between SIGTERM and SIGKILL
-	Warn          *Warn                  `protobuf:"bytes,20,opt,name=warn,proto3" json:"warn,omitempty"`
-	PidVariable   string                 `protobuf:"bytes,21,opt,name=pid_variable,json=pidVariable,proto3" json:"pid_variable,omitempty"` // of the environment, put behind the others: the number of the process
-	Watching      *Watching              `protobuf:"bytes,22,opt,name=watching,proto3" json:"watching,omitempty"`
-	Note          []byte                 `protobuf:"bytes,23,opt,name=note,proto3" json:"note,omitempty"`                      // kept, and told with its start and its end
-	Keeper        bool                   `protobuf:"varint,24,opt,name=keeper,proto3" json:"keeper,omitempty"`                 // its main process keeps tasks, its children, and is none itself; its end need not outlive the machine
-	Through       [][]byte               `protobuf:"bytes,26,rep,name=through,proto3" json:"through,omitempty"`                // with a script: a program and its arguments that are executed with the script and its arguments behind them
-	JobCage       *Cage                  `protobuf:"bytes,25,opt,name=job_cage,json=jobCage,proto3" json:"job_cage,omitempty"` // what all of the job has here, where the step has a part of it; absent: the same as cage
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key      `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Node          string    `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"` // the name the node goes by, in what is told to the user
+	Argv          [][]byte  `protobuf:"bytes,3,rep,name=argv,proto3" json:"argv,omitempty"` // argv[0] is what is executed; with a script: the arguments after it
+	Script        []byte    `protobuf:"bytes,4,opt,name=script,proto3" json:"script,omitempty"`
+	Env           [][]byte  `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"` // complete, in order, as NAME=value
+	Cwd           []byte    `protobuf:"bytes,6,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	Uid           uint32    `protobuf:"varint,7,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid           uint32    `protobuf:"varint,8,opt,name=gid,proto3" json:"gid,omitempty"`
+	Groups        []uint32  `protobuf:"varint,9,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	Umask         uint32    `protobuf:"varint,10,opt,name=umask,proto3" json:"umask,omitempty"`
+	Rlimits       []*Rlimit `protobuf:"bytes,11,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
+	Stdin         *Stream   `protobuf:"bytes,12,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	Stdout        *Stream   `protobuf:"bytes,13,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr        *Stream   `protobuf:"bytes,14,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Nice          int32     `protobuf:"varint,15,opt,name=nice,proto3" json:"nice,omitempty"`
+	OomScoreAdj   *int32    `protobuf:"varint,16,opt,name=oom_score_adj,json=oomScoreAdj,proto3,oneof" json:"oom_score_adj,omitempty"`
+	Cage          *Cage     `protobuf:"bytes,17,opt,name=cage,proto3" json:"cage,omitempty"`
+	TimeLimitMs   int64     `protobuf:"varint,18,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"` // 0: none
+	KillWaitMs    int64     `protobuf:"varint,19,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`    // between SIGTERM and SIGKILL
+	Warn          *Warn     `protobuf:"bytes,20,opt,name=warn,proto3" json:"warn,omitempty"`
+	PidVariable   string    `protobuf:"bytes,21,opt,name=pid_variable,json=pidVariable,proto3" json:"pid_variable,omitempty"` // of the environment, put behind the others: the number of the process
+	Watching      *Watching `protobuf:"bytes,22,opt,name=watching,proto3" json:"watching,omitempty"`
+	Note          []byte    `protobuf:"bytes,23,opt,name=note,proto3" json:"note,omitempty"`                      // kept, and told with its start and its end
+	Keeper        bool      `protobuf:"varint,24,opt,name=keeper,proto3" json:"keeper,omitempty"`                 // its main process keeps tasks, its children, and is none itself; its end need not outlive the machine
+	Through       [][]byte  `protobuf:"bytes,26,rep,name=through,proto3" json:"through,omitempty"`                // with a script: a program and its arguments that are executed with the script and its arguments behind them
+	JobCage       *Cage     `protobuf:"bytes,25,opt,name=job_cage,json=jobCage,proto3" json:"job_cage,omitempty"` // what all of the job has here, where the step has a part of it; absent: the same as cage
+	unknownFields []byte
 }
 
 func (x *Launch) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Launch{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Launch) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Launch) ProtoMessage() {}
 
-func (x *Launch) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{5}
 }
@@ -833,41 +702,21 @@ func (x *Launch) GetJobCage() *Cage {
 
 // Watching is how often a step's usage is looked at, and what comes of it.
 type Watching struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	EveryMs       int64                  `protobuf:"varint,1,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`             // 0: as the supervisor likes; negative: never
-	MemoryBytes   uint64                 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // a step whose processes are seen to have more is ended; 0: none is
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	EveryMs       int64  `protobuf:"varint,1,opt,name=every_ms,json=everyMs,proto3" json:"every_ms,omitempty"`             // 0: as the supervisor likes; negative: never
+	MemoryBytes   uint64 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // a step whose processes are seen to have more is ended; 0: none is
+	unknownFields []byte
 }
 
 func (x *Watching) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Watching{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Watching) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Watching) ProtoMessage() {}
 
-func (x *Watching) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Watching.ProtoReflect.Descriptor instead.
 func (*Watching) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{6}
 }
@@ -887,51 +736,31 @@ func (x *Watching) GetMemoryBytes() uint64 {
 }
 
 type Usage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserNs        uint64                 `protobuf:"varint,1,opt,name=user_ns,json=userNs,proto3" json:"user_ns,omitempty"`
-	SystemNs      uint64                 `protobuf:"varint,2,opt,name=system_ns,json=systemNs,proto3" json:"system_ns,omitempty"`
-	RssPeakBytes  uint64                 `protobuf:"varint,3,opt,name=rss_peak_bytes,json=rssPeakBytes,proto3" json:"rss_peak_bytes,omitempty"` // of the step at a time, as far as was seen
-	VmPeakBytes   uint64                 `protobuf:"varint,4,opt,name=vm_peak_bytes,json=vmPeakBytes,proto3" json:"vm_peak_bytes,omitempty"`
-	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
-	WriteBytes    uint64                 `protobuf:"varint,6,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
-	MajorFaults   uint64                 `protobuf:"varint,7,opt,name=major_faults,json=majorFaults,proto3" json:"major_faults,omitempty"`
-	ProcessesPeak uint32                 `protobuf:"varint,8,opt,name=processes_peak,json=processesPeak,proto3" json:"processes_peak,omitempty"`
-	RssBytes      uint64                 `protobuf:"varint,9,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"` // now; in an Exited: the average over the samples
-	VmBytes       uint64                 `protobuf:"varint,10,opt,name=vm_bytes,json=vmBytes,proto3" json:"vm_bytes,omitempty"`
-	Samples       uint32                 `protobuf:"varint,11,opt,name=samples,proto3" json:"samples,omitempty"` // how many the averages and peaks rest on
-	Tasks         []*TaskUsage           `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`      // of a keeper: what was seen of each of its tasks
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UserNs        uint64       `protobuf:"varint,1,opt,name=user_ns,json=userNs,proto3" json:"user_ns,omitempty"`
+	SystemNs      uint64       `protobuf:"varint,2,opt,name=system_ns,json=systemNs,proto3" json:"system_ns,omitempty"`
+	RssPeakBytes  uint64       `protobuf:"varint,3,opt,name=rss_peak_bytes,json=rssPeakBytes,proto3" json:"rss_peak_bytes,omitempty"` // of the step at a time, as far as was seen
+	VmPeakBytes   uint64       `protobuf:"varint,4,opt,name=vm_peak_bytes,json=vmPeakBytes,proto3" json:"vm_peak_bytes,omitempty"`
+	ReadBytes     uint64       `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	WriteBytes    uint64       `protobuf:"varint,6,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	MajorFaults   uint64       `protobuf:"varint,7,opt,name=major_faults,json=majorFaults,proto3" json:"major_faults,omitempty"`
+	ProcessesPeak uint32       `protobuf:"varint,8,opt,name=processes_peak,json=processesPeak,proto3" json:"processes_peak,omitempty"`
+	RssBytes      uint64       `protobuf:"varint,9,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"` // now; in an Exited: the average over the samples
+	VmBytes       uint64       `protobuf:"varint,10,opt,name=vm_bytes,json=vmBytes,proto3" json:"vm_bytes,omitempty"`
+	Samples       uint32       `protobuf:"varint,11,opt,name=samples,proto3" json:"samples,omitempty"` // how many the averages and peaks rest on
+	Tasks         []*TaskUsage `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`      // of a keeper: what was seen of each of its tasks
+	unknownFields []byte
 }
 
 func (x *Usage) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Usage{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Usage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Usage) ProtoMessage() {}
 
-func (x *Usage) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{7}
 }
@@ -1021,41 +850,21 @@ func (x *Usage) GetTasks() []*TaskUsage {
 }
 
 type TaskUsage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Rank          uint32 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Usage         *Usage `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TaskUsage) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = TaskUsage{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TaskUsage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TaskUsage) ProtoMessage() {}
 
-func (x *TaskUsage) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TaskUsage.ProtoReflect.Descriptor instead.
 func (*TaskUsage) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{8}
 }
@@ -1075,47 +884,27 @@ func (x *TaskUsage) GetUsage() *Usage {
 }
 
 type Started struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Pid           int32                  `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
-	StartedUnixNs int64                  `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
-	Warnings      []string               `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	Note          []byte                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	Key           *Key     `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Node          string   `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Pid           int32    `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
+	StartedUnixNs int64    `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
+	Warnings      []string `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Note          []byte   `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
 	// By the monotonic clock of the machine, which nobody sets; 0: not told.
 	StartedMonoNs int64 `protobuf:"varint,7,opt,name=started_mono_ns,json=startedMonoNs,proto3" json:"started_mono_ns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Started) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Started{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Started) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Started) ProtoMessage() {}
 
-func (x *Started) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{9}
 }
@@ -1170,56 +959,36 @@ func (x *Started) GetStartedMonoNs() int64 {
 }
 
 type Exited struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	End           End                    `protobuf:"varint,3,opt,name=end,proto3,enum=stint.supervisor.End" json:"end,omitempty"`
-	Code          int32                  `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
-	Signal        int32                  `protobuf:"varint,5,opt,name=signal,proto3" json:"signal,omitempty"`
-	Core          bool                   `protobuf:"varint,6,opt,name=core,proto3" json:"core,omitempty"`
-	Cause         Cause                  `protobuf:"varint,7,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`
-	Oom           bool                   `protobuf:"varint,8,opt,name=oom,proto3" json:"oom,omitempty"` // the kernel killed processes of it for memory
-	Failure       Failure                `protobuf:"varint,9,opt,name=failure,proto3,enum=stint.supervisor.Failure" json:"failure,omitempty"`
-	Detail        string                 `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`                                       // a sentence on failure or loss
-	StartedUnixNs int64                  `protobuf:"varint,11,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"` // 0: it never did
-	EndedUnixNs   int64                  `protobuf:"varint,12,opt,name=ended_unix_ns,json=endedUnixNs,proto3" json:"ended_unix_ns,omitempty"`
-	ElapsedNs     int64                  `protobuf:"varint,13,opt,name=elapsed_ns,json=elapsedNs,proto3" json:"elapsed_ns,omitempty"` // by the monotonic clock
-	Usage         *Usage                 `protobuf:"bytes,14,opt,name=usage,proto3" json:"usage,omitempty"`
-	LeftOver      uint32                 `protobuf:"varint,15,opt,name=left_over,json=leftOver,proto3" json:"left_over,omitempty"` // processes that SIGKILL could not end in time
-	Note          []byte                 `protobuf:"bytes,17,opt,name=note,proto3" json:"note,omitempty"`                          // of its Launch
-	Provisional   bool                   `protobuf:"varint,16,opt,name=provisional,proto3" json:"provisional,omitempty"`           // in the journal only: the status is known, what the main process left behind is being ended
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key    `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Node          string  `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	End           End     `protobuf:"varint,3,opt,name=end,proto3,enum=stint.supervisor.End" json:"end,omitempty"`
+	Code          int32   `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
+	Signal        int32   `protobuf:"varint,5,opt,name=signal,proto3" json:"signal,omitempty"`
+	Core          bool    `protobuf:"varint,6,opt,name=core,proto3" json:"core,omitempty"`
+	Cause         Cause   `protobuf:"varint,7,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`
+	Oom           bool    `protobuf:"varint,8,opt,name=oom,proto3" json:"oom,omitempty"` // the kernel killed processes of it for memory
+	Failure       Failure `protobuf:"varint,9,opt,name=failure,proto3,enum=stint.supervisor.Failure" json:"failure,omitempty"`
+	Detail        string  `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`                                       // a sentence on failure or loss
+	StartedUnixNs int64   `protobuf:"varint,11,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"` // 0: it never did
+	EndedUnixNs   int64   `protobuf:"varint,12,opt,name=ended_unix_ns,json=endedUnixNs,proto3" json:"ended_unix_ns,omitempty"`
+	ElapsedNs     int64   `protobuf:"varint,13,opt,name=elapsed_ns,json=elapsedNs,proto3" json:"elapsed_ns,omitempty"` // by the monotonic clock
+	Usage         *Usage  `protobuf:"bytes,14,opt,name=usage,proto3" json:"usage,omitempty"`
+	LeftOver      uint32  `protobuf:"varint,15,opt,name=left_over,json=leftOver,proto3" json:"left_over,omitempty"` // processes that SIGKILL could not end in time
+	Note          []byte  `protobuf:"bytes,17,opt,name=note,proto3" json:"note,omitempty"`                          // of its Launch
+	Provisional   bool    `protobuf:"varint,16,opt,name=provisional,proto3" json:"provisional,omitempty"`           // in the journal only: the status is known, what the main process left behind is being ended
+	unknownFields []byte
 }
 
 func (x *Exited) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Exited{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Exited) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Exited) ProtoMessage() {}
 
-func (x *Exited) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Exited.ProtoReflect.Descriptor instead.
 func (*Exited) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{10}
 }
@@ -1344,42 +1113,22 @@ func (x *Exited) GetProvisional() bool {
 }
 
 type Sample struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	AtUnixNs      int64                  `protobuf:"varint,2,opt,name=at_unix_ns,json=atUnixNs,proto3" json:"at_unix_ns,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	AtUnixNs      int64  `protobuf:"varint,2,opt,name=at_unix_ns,json=atUnixNs,proto3" json:"at_unix_ns,omitempty"`
+	Usage         *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Sample) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Sample{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Sample) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Sample) ProtoMessage() {}
 
-func (x *Sample) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{11}
 }
@@ -1407,44 +1156,24 @@ func (x *Sample) GetUsage() *Usage {
 
 // Running describes a step to those who ask for a list.
 type Running struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Started       *Started               `protobuf:"bytes,1,opt,name=started,proto3" json:"started,omitempty"`
-	Suspended     bool                   `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	Cause         Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`      // it has been told to end
-	LimitLeftMs   int64                  `protobuf:"varint,4,opt,name=limit_left_ms,json=limitLeftMs,proto3" json:"limit_left_ms,omitempty"` // -1: no limit
-	Adopted       bool                   `protobuf:"varint,5,opt,name=adopted,proto3" json:"adopted,omitempty"`                              // an earlier supervisor started it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Started       *Started `protobuf:"bytes,1,opt,name=started,proto3" json:"started,omitempty"`
+	Suspended     bool     `protobuf:"varint,2,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Cause         Cause    `protobuf:"varint,3,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`      // it has been told to end
+	LimitLeftMs   int64    `protobuf:"varint,4,opt,name=limit_left_ms,json=limitLeftMs,proto3" json:"limit_left_ms,omitempty"` // -1: no limit
+	Adopted       bool     `protobuf:"varint,5,opt,name=adopted,proto3" json:"adopted,omitempty"`                              // an earlier supervisor started it
+	unknownFields []byte
 }
 
 func (x *Running) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Running{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Running) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Running) ProtoMessage() {}
 
-func (x *Running) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Running.ProtoReflect.Descriptor instead.
 func (*Running) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{12}
 }
@@ -1485,8 +1214,7 @@ func (x *Running) GetAdopted() bool {
 }
 
 type Request struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Types that are valid to be assigned to Verb:
 	//
 	//	*Request_Launch
@@ -1501,38 +1229,19 @@ type Request struct {
 	//	*Request_Stop
 	//	*Request_Look
 	Verb          isRequest_Verb `protobuf_oneof:"verb"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Request) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Request{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Request) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Request) ProtoMessage() {}
 
-func (x *Request) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{13}
 }
@@ -1722,42 +1431,22 @@ func (*Request_Look) isRequest_Verb() {}
 
 // Look asks what steps use at this moment.
 type Look struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Steps         []uint32               `protobuf:"varint,3,rep,packed,name=steps,proto3" json:"steps,omitempty"` // none: all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint64   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32   `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Steps         []uint32 `protobuf:"varint,3,rep,packed,name=steps,proto3" json:"steps,omitempty"` // none: all
+	unknownFields []byte
 }
 
 func (x *Look) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Look{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Look) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Look) ProtoMessage() {}
 
-func (x *Look) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{14}
 }
@@ -1784,40 +1473,20 @@ func (x *Look) GetSteps() []uint32 {
 }
 
 type Looked struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uses          []*Use                 `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Uses          []*Use `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Looked) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Looked{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Looked) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Looked) ProtoMessage() {}
 
-func (x *Looked) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Looked.ProtoReflect.Descriptor instead.
 func (*Looked) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{15}
 }
@@ -1830,42 +1499,22 @@ func (x *Looked) GetUses() []*Use {
 }
 
 type Use struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
-	Pids          []int32                `protobuf:"varint,3,rep,packed,name=pids,proto3" json:"pids,omitempty"` // but for a keeper's own
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key    `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Usage         *Usage  `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`
+	Pids          []int32 `protobuf:"varint,3,rep,packed,name=pids,proto3" json:"pids,omitempty"` // but for a keeper's own
+	unknownFields []byte
 }
 
 func (x *Use) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Use{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Use) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Use) ProtoMessage() {}
 
-func (x *Use) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{16}
 }
@@ -1893,46 +1542,26 @@ func (x *Use) GetPids() []int32 {
 
 // Signal is delivered to the steps of a run.
 type Signal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          *uint32                `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"` // absent: all of them
-	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
-	Which         Which                  `protobuf:"varint,5,opt,name=which,proto3,enum=stint.supervisor.Which" json:"which,omitempty"`
-	Number        uint32                 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"` // of the order; a step takes each, ascending, once. 0: not numbered
-	Text          string                 `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`      // not empty: no signal is sent, the step's standard error gets these words
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint64  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32  `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          *uint32 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"` // absent: all of them
+	Signal        int32   `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
+	Which         Which   `protobuf:"varint,5,opt,name=which,proto3,enum=stint.supervisor.Which" json:"which,omitempty"`
+	Number        uint32  `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"` // of the order; a step takes each, ascending, once. 0: not numbered
+	Text          string  `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`      // not empty: no signal is sent, the step's standard error gets these words
+	unknownFields []byte
 }
 
 func (x *Signal) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Signal{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Signal) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Signal) ProtoMessage() {}
 
-func (x *Signal) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{17}
 }
@@ -1987,42 +1616,22 @@ func (x *Signal) GetText() string {
 }
 
 type Suspend struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Resume        bool                   `protobuf:"varint,3,opt,name=resume,proto3" json:"resume,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint64 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Resume        bool   `protobuf:"varint,3,opt,name=resume,proto3" json:"resume,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Suspend) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Suspend{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Suspend) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Suspend) ProtoMessage() {}
 
-func (x *Suspend) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{18}
 }
@@ -2050,44 +1659,24 @@ func (x *Suspend) GetResume() bool {
 
 // Terminate ends steps: SIGCONT and SIGTERM, after kill_wait_ms SIGKILL.
 type Terminate struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          *uint32                `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	Cause         Cause                  `protobuf:"varint,4,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`
-	KillWaitMs    int64                  `protobuf:"varint,5,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint64  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32  `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          *uint32 `protobuf:"varint,3,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Cause         Cause   `protobuf:"varint,4,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`
+	KillWaitMs    int64   `protobuf:"varint,5,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Terminate) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Terminate{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Terminate) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Terminate) ProtoMessage() {}
 
-func (x *Terminate) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Terminate.ProtoReflect.Descriptor instead.
 func (*Terminate) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{19}
 }
@@ -2129,43 +1718,23 @@ func (x *Terminate) GetKillWaitMs() int64 {
 
 // SetLimit moves the time limit of a run's steps: so long from now.
 type SetLimit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	LeftMs        int64                  `protobuf:"varint,3,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // 0: no limit any more; negative: at once
-	Step          *uint32                `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`             // absent: all of them
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint64  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32  `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	LeftMs        int64   `protobuf:"varint,3,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // 0: no limit any more; negative: at once
+	Step          *uint32 `protobuf:"varint,4,opt,name=step,proto3,oneof" json:"step,omitempty"`             // absent: all of them
+	unknownFields []byte
 }
 
 func (x *SetLimit) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = SetLimit{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *SetLimit) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*SetLimit) ProtoMessage() {}
 
-func (x *SetLimit) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetLimit.ProtoReflect.Descriptor instead.
 func (*SetLimit) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{20}
 }
@@ -2199,117 +1768,57 @@ func (x *SetLimit) GetStep() uint32 {
 }
 
 type List struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *List) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = List{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *List) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*List) ProtoMessage() {}
 
-func (x *List) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{21}
 }
 
 // Watch streams, first everything that runs and every exit not yet acknowledged, then a Caught, then what happens.
 type Watch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Watch) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Watch{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Watch) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Watch) ProtoMessage() {}
 
-func (x *Watch) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{22}
 }
 
 type Acknowledge struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Keys          []*Key                 `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Keys          []*Key `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Acknowledge) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Acknowledge{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Acknowledge) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Acknowledge) ProtoMessage() {}
 
-func (x *Acknowledge) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Acknowledge.ProtoReflect.Descriptor instead.
 func (*Acknowledge) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{23}
 }
@@ -2322,40 +1831,20 @@ func (x *Acknowledge) GetKeys() []*Key {
 }
 
 type Upgrade struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // the binary to become; empty: the path this one was started from
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // the binary to become; empty: the path this one was started from
+	unknownFields []byte
 }
 
 func (x *Upgrade) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Upgrade{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Upgrade) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Upgrade) ProtoMessage() {}
 
-func (x *Upgrade) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
 func (*Upgrade) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{24}
 }
@@ -2368,40 +1857,20 @@ func (x *Upgrade) GetPath() string {
 }
 
 type Stop struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          StopMode               `protobuf:"varint,1,opt,name=mode,proto3,enum=stint.supervisor.StopMode" json:"mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Mode          StopMode `protobuf:"varint,1,opt,name=mode,proto3,enum=stint.supervisor.StopMode" json:"mode,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Stop) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Stop{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Stop) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Stop) ProtoMessage() {}
 
-func (x *Stop) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{25}
 }
@@ -2414,9 +1883,8 @@ func (x *Stop) GetMode() StopMode {
 }
 
 type Reply struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Error string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // a sentence; empty: done
+	Id    uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Error string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // a sentence; empty: done
 	// Types that are valid to be assigned to Answer:
 	//
 	//	*Reply_Launched
@@ -2428,38 +1896,19 @@ type Reply struct {
 	//	*Reply_Done
 	//	*Reply_Looked
 	Answer        isReply_Answer `protobuf_oneof:"answer"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Reply) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Reply{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Reply) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Reply) ProtoMessage() {}
 
-func (x *Reply) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{26}
 }
@@ -2610,42 +2059,22 @@ func (*Reply_Done) isReply_Answer() {}
 func (*Reply_Looked) isReply_Answer() {}
 
 type Launched struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Started       *Started               `protobuf:"bytes,1,opt,name=started,proto3" json:"started,omitempty"`
-	Failure       Failure                `protobuf:"varint,2,opt,name=failure,proto3,enum=stint.supervisor.Failure" json:"failure,omitempty"`
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Started       *Started `protobuf:"bytes,1,opt,name=started,proto3" json:"started,omitempty"`
+	Failure       Failure  `protobuf:"varint,2,opt,name=failure,proto3,enum=stint.supervisor.Failure" json:"failure,omitempty"`
+	Detail        string   `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Launched) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Launched{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Launched) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Launched) ProtoMessage() {}
 
-func (x *Launched) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Launched.ProtoReflect.Descriptor instead.
 func (*Launched) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{27}
 }
@@ -2672,45 +2101,25 @@ func (x *Launched) GetDetail() string {
 }
 
 type Listed struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Running       []*Running             `protobuf:"bytes,1,rep,name=running,proto3" json:"running,omitempty"`
-	Exited        []*Exited              `protobuf:"bytes,2,rep,name=exited,proto3" json:"exited,omitempty"` // not yet acknowledged
-	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
-	Launching     []*Key                 `protobuf:"bytes,6,rep,name=launching,proto3" json:"launching,omitempty"` // decided, and neither running yet nor over
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Running       []*Running `protobuf:"bytes,1,rep,name=running,proto3" json:"running,omitempty"`
+	Exited        []*Exited  `protobuf:"bytes,2,rep,name=exited,proto3" json:"exited,omitempty"` // not yet acknowledged
+	BootId        string     `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Version       string     `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Pid           int32      `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
+	Launching     []*Key     `protobuf:"bytes,6,rep,name=launching,proto3" json:"launching,omitempty"` // decided, and neither running yet nor over
+	unknownFields []byte
 }
 
 func (x *Listed) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Listed{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Listed) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Listed) ProtoMessage() {}
 
-func (x *Listed) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Listed.ProtoReflect.Descriptor instead.
 func (*Listed) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{28}
 }
@@ -2758,78 +2167,38 @@ func (x *Listed) GetLaunching() []*Key {
 }
 
 type Caught struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Caught) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Caught{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Caught) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Caught) ProtoMessage() {}
 
-func (x *Caught) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Caught.ProtoReflect.Descriptor instead.
 func (*Caught) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{29}
 }
 
 type Done struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reached       uint32                 `protobuf:"varint,1,opt,name=reached,proto3" json:"reached,omitempty"` // steps, or processes, that were concerned
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reached       uint32 `protobuf:"varint,1,opt,name=reached,proto3" json:"reached,omitempty"` // steps, or processes, that were concerned
+	unknownFields []byte
 }
 
 func (x *Done) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Done{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Done) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Done) ProtoMessage() {}
 
-func (x *Done) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{30}
 }
@@ -2843,7 +2212,6 @@ func (x *Done) GetReached() uint32 {
 
 // Record is one entry of the journal.
 type Record struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
 	//
 	//	*Record_Header
@@ -2854,38 +2222,19 @@ type Record struct {
 	//	*Record_Tombstone
 	//	*Record_Released
 	What          isRecord_What `protobuf_oneof:"what"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Record) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Record{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Record) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Record) ProtoMessage() {}
 
-func (x *Record) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{31}
 }
@@ -3008,41 +2357,21 @@ func (*Record_Released) isRecord_What() {}
 
 // Header opens every journal.
 type Header struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	BootId        string                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Format        uint32                 `protobuf:"varint,2,opt,name=format,proto3" json:"format,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	BootId        string `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Format        uint32 `protobuf:"varint,2,opt,name=format,proto3" json:"format,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Header) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Header{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Header) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Header) ProtoMessage() {}
 
-func (x *Header) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{32}
 }
@@ -3062,52 +2391,32 @@ func (x *Header) GetFormat() uint32 {
 }
 
 type Launching struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"` // the control group, if any
-	Spool         string                 `protobuf:"bytes,4,opt,name=spool,proto3" json:"spool,omitempty"` // the folder with the script, if any
-	Uid           uint32                 `protobuf:"varint,5,opt,name=uid,proto3" json:"uid,omitempty"`
-	Gid           uint32                 `protobuf:"varint,6,opt,name=gid,proto3" json:"gid,omitempty"`
-	Groups        []uint32               `protobuf:"varint,7,rep,packed,name=groups,proto3" json:"groups,omitempty"`
-	TimeLimitMs   int64                  `protobuf:"varint,8,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
-	KillWaitMs    int64                  `protobuf:"varint,9,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
-	Warn          *Warn                  `protobuf:"bytes,10,opt,name=warn,proto3" json:"warn,omitempty"`
-	Watching      *Watching              `protobuf:"bytes,11,opt,name=watching,proto3" json:"watching,omitempty"`
-	Note          []byte                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
-	Keeper        bool                   `protobuf:"varint,13,opt,name=keeper,proto3" json:"keeper,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key      `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Node          string    `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Group         string    `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"` // the control group, if any
+	Spool         string    `protobuf:"bytes,4,opt,name=spool,proto3" json:"spool,omitempty"` // the folder with the script, if any
+	Uid           uint32    `protobuf:"varint,5,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid           uint32    `protobuf:"varint,6,opt,name=gid,proto3" json:"gid,omitempty"`
+	Groups        []uint32  `protobuf:"varint,7,rep,packed,name=groups,proto3" json:"groups,omitempty"`
+	TimeLimitMs   int64     `protobuf:"varint,8,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
+	KillWaitMs    int64     `protobuf:"varint,9,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
+	Warn          *Warn     `protobuf:"bytes,10,opt,name=warn,proto3" json:"warn,omitempty"`
+	Watching      *Watching `protobuf:"bytes,11,opt,name=watching,proto3" json:"watching,omitempty"`
+	Note          []byte    `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	Keeper        bool      `protobuf:"varint,13,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Launching) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Launching{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Launching) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Launching) ProtoMessage() {}
 
-func (x *Launching) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Launching.ProtoReflect.Descriptor instead.
 func (*Launching) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{33}
 }
@@ -3204,47 +2513,27 @@ func (x *Launching) GetKeeper() bool {
 }
 
 type Birth struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
-	StartTicks    uint64                 `protobuf:"varint,3,opt,name=start_ticks,json=startTicks,proto3" json:"start_ticks,omitempty"` // field 22 of /proc/pid/stat: with the pid it names the process for as long as the machine is up
-	StartedUnixNs int64                  `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
-	StartedMonoNs int64                  `protobuf:"varint,5,opt,name=started_mono_ns,json=startedMonoNs,proto3" json:"started_mono_ns,omitempty"`
-	Stderr        []byte                 `protobuf:"bytes,6,opt,name=stderr,proto3" json:"stderr,omitempty"` // absolute path, for what is told to the user later
-	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	Held          bool                   `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"` // it stands before its first instruction, and is killed with the supervisor, until a Released follows
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key     `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Pid           int32    `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
+	StartTicks    uint64   `protobuf:"varint,3,opt,name=start_ticks,json=startTicks,proto3" json:"start_ticks,omitempty"` // field 22 of /proc/pid/stat: with the pid it names the process for as long as the machine is up
+	StartedUnixNs int64    `protobuf:"varint,4,opt,name=started_unix_ns,json=startedUnixNs,proto3" json:"started_unix_ns,omitempty"`
+	StartedMonoNs int64    `protobuf:"varint,5,opt,name=started_mono_ns,json=startedMonoNs,proto3" json:"started_mono_ns,omitempty"`
+	Stderr        []byte   `protobuf:"bytes,6,opt,name=stderr,proto3" json:"stderr,omitempty"` // absolute path, for what is told to the user later
+	Warnings      []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Held          bool     `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"` // it stands before its first instruction, and is killed with the supervisor, until a Released follows
+	unknownFields []byte
 }
 
 func (x *Birth) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Birth{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Birth) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Birth) ProtoMessage() {}
 
-func (x *Birth) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Birth.ProtoReflect.Descriptor instead.
 func (*Birth) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{34}
 }
@@ -3307,40 +2596,20 @@ func (x *Birth) GetHeld() bool {
 
 // Released tells that a held process was let go.
 type Released struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key           *Key `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Released) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Released{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Released) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Released) ProtoMessage() {}
 
-func (x *Released) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{35}
 }
@@ -3354,48 +2623,28 @@ func (x *Released) GetKey() *Key {
 
 // Deadline is a change of the order to end.
 type Deadline struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Key             *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	AtMonoNs        int64                  `protobuf:"varint,2,opt,name=at_mono_ns,json=atMonoNs,proto3" json:"at_mono_ns,omitempty"` // 0: none
-	Cause           Cause                  `protobuf:"varint,3,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`
-	KillWaitMs      int64                  `protobuf:"varint,4,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
-	KillAtMonoNs    int64                  `protobuf:"varint,5,opt,name=kill_at_mono_ns,json=killAtMonoNs,proto3" json:"kill_at_mono_ns,omitempty"`        // SIGTERM has been sent, SIGKILL follows then; 0: not yet
-	SuspendedLeftNs int64                  `protobuf:"varint,6,opt,name=suspended_left_ns,json=suspendedLeftNs,proto3" json:"suspended_left_ns,omitempty"` // what was left when the step was suspended
-	Suspended       bool                   `protobuf:"varint,7,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	Warned          bool                   `protobuf:"varint,8,opt,name=warned,proto3" json:"warned,omitempty"`                           // the signal of --signal has been sent
-	LastSignal      uint32                 `protobuf:"varint,9,opt,name=last_signal,json=lastSignal,proto3" json:"last_signal,omitempty"` // the number of the last order to signal that was carried out
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Key             *Key   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	AtMonoNs        int64  `protobuf:"varint,2,opt,name=at_mono_ns,json=atMonoNs,proto3" json:"at_mono_ns,omitempty"` // 0: none
+	Cause           Cause  `protobuf:"varint,3,opt,name=cause,proto3,enum=stint.supervisor.Cause" json:"cause,omitempty"`
+	KillWaitMs      int64  `protobuf:"varint,4,opt,name=kill_wait_ms,json=killWaitMs,proto3" json:"kill_wait_ms,omitempty"`
+	KillAtMonoNs    int64  `protobuf:"varint,5,opt,name=kill_at_mono_ns,json=killAtMonoNs,proto3" json:"kill_at_mono_ns,omitempty"`        // SIGTERM has been sent, SIGKILL follows then; 0: not yet
+	SuspendedLeftNs int64  `protobuf:"varint,6,opt,name=suspended_left_ns,json=suspendedLeftNs,proto3" json:"suspended_left_ns,omitempty"` // what was left when the step was suspended
+	Suspended       bool   `protobuf:"varint,7,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Warned          bool   `protobuf:"varint,8,opt,name=warned,proto3" json:"warned,omitempty"`                           // the signal of --signal has been sent
+	LastSignal      uint32 `protobuf:"varint,9,opt,name=last_signal,json=lastSignal,proto3" json:"last_signal,omitempty"` // the number of the last order to signal that was carried out
+	unknownFields   []byte
 }
 
 func (x *Deadline) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Deadline{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Deadline) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Deadline) ProtoMessage() {}
 
-func (x *Deadline) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Deadline.ProtoReflect.Descriptor instead.
 func (*Deadline) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{36}
 }
@@ -3465,41 +2714,21 @@ func (x *Deadline) GetLastSignal() uint32 {
 
 // Tombstone keeps an acknowledged run from starting again.
 type Tombstone struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	Key                *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	AcknowledgedUnixNs int64                  `protobuf:"varint,2,opt,name=acknowledged_unix_ns,json=acknowledgedUnixNs,proto3" json:"acknowledged_unix_ns,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	Key                *Key  `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	AcknowledgedUnixNs int64 `protobuf:"varint,2,opt,name=acknowledged_unix_ns,json=acknowledgedUnixNs,proto3" json:"acknowledged_unix_ns,omitempty"`
+	unknownFields      []byte
 }
 
 func (x *Tombstone) Reset() {
-	file_executor_supervisor_wire_proto_init()
 	*x = Tombstone{}
-	mi := &file_executor_supervisor_wire_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Tombstone) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Tombstone) ProtoMessage() {}
 
-func (x *Tombstone) ProtoReflect() protoreflect.Message {
-	file_executor_supervisor_wire_proto_init()
-	mi := &file_executor_supervisor_wire_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Tombstone.ProtoReflect.Descriptor instead.
 func (*Tombstone) Descriptor() ([]byte, []int) {
 	return file_executor_supervisor_wire_proto_rawDescGZIP(), []int{37}
 }
@@ -3518,466 +2747,91 @@ func (x *Tombstone) GetAcknowledgedUnixNs() int64 {
 	return 0
 }
 
-var File_executor_supervisor_wire_proto protoreflect.FileDescriptor
-
-const file_executor_supervisor_wire_proto_rawDesc = "" +
-	"\n" +
-	"\x1eexecutor/supervisor/wire.proto\x12\x10stint.supervisor\"=\n" +
-	"\x03Key\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\"L\n" +
-	"\x06Rlimit\x12\x1a\n" +
-	"\bresource\x18\x01 \x01(\rR\bresource\x12\x12\n" +
-	"\x04soft\x18\x02 \x01(\x04R\x04soft\x12\x12\n" +
-	"\x04hard\x18\x03 \x01(\x04R\x04hard\"4\n" +
-	"\x06Stream\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
-	"\x06append\x18\x02 \x01(\bR\x06append\"\xeb\x01\n" +
-	"\x04Cage\x12\x12\n" +
-	"\x04cpus\x18\x01 \x03(\rR\x04cpus\x12\x12\n" +
-	"\x04mems\x18\x02 \x03(\rR\x04mems\x12!\n" +
-	"\fmemory_bytes\x18\x03 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
-	"\n" +
-	"swap_bytes\x18\x04 \x01(\x04R\tswapBytes\x12\x1d\n" +
-	"\n" +
-	"limit_swap\x18\x05 \x01(\bR\tlimitSwap\x12\x12\n" +
-	"\x04pids\x18\x06 \x01(\x04R\x04pids\x12!\n" +
-	"\fdeny_devices\x18\a \x03(\tR\vdenyDevices\x12#\n" +
-	"\rallow_devices\x18\b \x03(\tR\fallowDevices\"j\n" +
-	"\x04Warn\x12\x16\n" +
-	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x1b\n" +
-	"\tbefore_ms\x18\x02 \x01(\x03R\bbeforeMs\x12-\n" +
-	"\x05which\x18\x03 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\"\xf0\x06\n" +
-	"\x06Launch\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
-	"\x04argv\x18\x03 \x03(\fR\x04argv\x12\x16\n" +
-	"\x06script\x18\x04 \x01(\fR\x06script\x12\x10\n" +
-	"\x03env\x18\x05 \x03(\fR\x03env\x12\x10\n" +
-	"\x03cwd\x18\x06 \x01(\fR\x03cwd\x12\x10\n" +
-	"\x03uid\x18\a \x01(\rR\x03uid\x12\x10\n" +
-	"\x03gid\x18\b \x01(\rR\x03gid\x12\x16\n" +
-	"\x06groups\x18\t \x03(\rR\x06groups\x12\x14\n" +
-	"\x05umask\x18\n" +
-	" \x01(\rR\x05umask\x122\n" +
-	"\arlimits\x18\v \x03(\v2\x18.stint.supervisor.RlimitR\arlimits\x12.\n" +
-	"\x05stdin\x18\f \x01(\v2\x18.stint.supervisor.StreamR\x05stdin\x120\n" +
-	"\x06stdout\x18\r \x01(\v2\x18.stint.supervisor.StreamR\x06stdout\x120\n" +
-	"\x06stderr\x18\x0e \x01(\v2\x18.stint.supervisor.StreamR\x06stderr\x12\x12\n" +
-	"\x04nice\x18\x0f \x01(\x05R\x04nice\x12'\n" +
-	"\room_score_adj\x18\x10 \x01(\x05H\x00R\voomScoreAdj\x88\x01\x01\x12*\n" +
-	"\x04cage\x18\x11 \x01(\v2\x16.stint.supervisor.CageR\x04cage\x12\"\n" +
-	"\rtime_limit_ms\x18\x12 \x01(\x03R\vtimeLimitMs\x12 \n" +
-	"\fkill_wait_ms\x18\x13 \x01(\x03R\n" +
-	"killWaitMs\x12*\n" +
-	"\x04warn\x18\x14 \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x12!\n" +
-	"\fpid_variable\x18\x15 \x01(\tR\vpidVariable\x126\n" +
-	"\bwatching\x18\x16 \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
-	"\x04note\x18\x17 \x01(\fR\x04note\x12\x16\n" +
-	"\x06keeper\x18\x18 \x01(\bR\x06keeper\x12\x18\n" +
-	"\athrough\x18\x1a \x03(\fR\athrough\x121\n" +
-	"\bjob_cage\x18\x19 \x01(\v2\x16.stint.supervisor.CageR\ajobCageB\x10\n" +
-	"\x0e_oom_score_adj\"H\n" +
-	"\bWatching\x12\x19\n" +
-	"\bevery_ms\x18\x01 \x01(\x03R\aeveryMs\x12!\n" +
-	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\"\x96\x03\n" +
-	"\x05Usage\x12\x17\n" +
-	"\auser_ns\x18\x01 \x01(\x04R\x06userNs\x12\x1b\n" +
-	"\tsystem_ns\x18\x02 \x01(\x04R\bsystemNs\x12$\n" +
-	"\x0erss_peak_bytes\x18\x03 \x01(\x04R\frssPeakBytes\x12\"\n" +
-	"\rvm_peak_bytes\x18\x04 \x01(\x04R\vvmPeakBytes\x12\x1d\n" +
-	"\n" +
-	"read_bytes\x18\x05 \x01(\x04R\treadBytes\x12\x1f\n" +
-	"\vwrite_bytes\x18\x06 \x01(\x04R\n" +
-	"writeBytes\x12!\n" +
-	"\fmajor_faults\x18\a \x01(\x04R\vmajorFaults\x12%\n" +
-	"\x0eprocesses_peak\x18\b \x01(\rR\rprocessesPeak\x12\x1b\n" +
-	"\trss_bytes\x18\t \x01(\x04R\brssBytes\x12\x19\n" +
-	"\bvm_bytes\x18\n" +
-	" \x01(\x04R\avmBytes\x12\x18\n" +
-	"\asamples\x18\v \x01(\rR\asamples\x121\n" +
-	"\x05tasks\x18\f \x03(\v2\x1b.stint.supervisor.TaskUsageR\x05tasks\"N\n" +
-	"\tTaskUsage\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\rR\x04rank\x12-\n" +
-	"\x05usage\x18\x02 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\"\xd8\x01\n" +
-	"\aStarted\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x12\x10\n" +
-	"\x03pid\x18\x03 \x01(\x05R\x03pid\x12&\n" +
-	"\x0fstarted_unix_ns\x18\x04 \x01(\x03R\rstartedUnixNs\x12\x1a\n" +
-	"\bwarnings\x18\x05 \x03(\tR\bwarnings\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\fR\x04note\x12&\n" +
-	"\x0fstarted_mono_ns\x18\a \x01(\x03R\rstartedMonoNs\"\xa9\x04\n" +
-	"\x06Exited\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x12'\n" +
-	"\x03end\x18\x03 \x01(\x0e2\x15.stint.supervisor.EndR\x03end\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\x05R\x04code\x12\x16\n" +
-	"\x06signal\x18\x05 \x01(\x05R\x06signal\x12\x12\n" +
-	"\x04core\x18\x06 \x01(\bR\x04core\x12-\n" +
-	"\x05cause\x18\a \x01(\x0e2\x17.stint.supervisor.CauseR\x05cause\x12\x10\n" +
-	"\x03oom\x18\b \x01(\bR\x03oom\x123\n" +
-	"\afailure\x18\t \x01(\x0e2\x19.stint.supervisor.FailureR\afailure\x12\x16\n" +
-	"\x06detail\x18\n" +
-	" \x01(\tR\x06detail\x12&\n" +
-	"\x0fstarted_unix_ns\x18\v \x01(\x03R\rstartedUnixNs\x12\"\n" +
-	"\rended_unix_ns\x18\f \x01(\x03R\vendedUnixNs\x12\x1d\n" +
-	"\n" +
-	"elapsed_ns\x18\r \x01(\x03R\telapsedNs\x12-\n" +
-	"\x05usage\x18\x0e \x01(\v2\x17.stint.supervisor.UsageR\x05usage\x12\x1b\n" +
-	"\tleft_over\x18\x0f \x01(\rR\bleftOver\x12\x12\n" +
-	"\x04note\x18\x11 \x01(\fR\x04note\x12 \n" +
-	"\vprovisional\x18\x10 \x01(\bR\vprovisional\"~\n" +
-	"\x06Sample\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x1c\n" +
-	"\n" +
-	"at_unix_ns\x18\x02 \x01(\x03R\batUnixNs\x12-\n" +
-	"\x05usage\x18\x03 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\"\xc9\x01\n" +
-	"\aRunning\x123\n" +
-	"\astarted\x18\x01 \x01(\v2\x19.stint.supervisor.StartedR\astarted\x12\x1c\n" +
-	"\tsuspended\x18\x02 \x01(\bR\tsuspended\x12-\n" +
-	"\x05cause\x18\x03 \x01(\x0e2\x17.stint.supervisor.CauseR\x05cause\x12\"\n" +
-	"\rlimit_left_ms\x18\x04 \x01(\x03R\vlimitLeftMs\x12\x18\n" +
-	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xed\x04\n" +
-	"\aRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
-	"\x06launch\x18\x02 \x01(\v2\x18.stint.supervisor.LaunchH\x00R\x06launch\x122\n" +
-	"\x06signal\x18\x03 \x01(\v2\x18.stint.supervisor.SignalH\x00R\x06signal\x125\n" +
-	"\asuspend\x18\x04 \x01(\v2\x19.stint.supervisor.SuspendH\x00R\asuspend\x12;\n" +
-	"\tterminate\x18\x05 \x01(\v2\x1b.stint.supervisor.TerminateH\x00R\tterminate\x129\n" +
-	"\tset_limit\x18\x06 \x01(\v2\x1a.stint.supervisor.SetLimitH\x00R\bsetLimit\x12,\n" +
-	"\x04list\x18\a \x01(\v2\x16.stint.supervisor.ListH\x00R\x04list\x12/\n" +
-	"\x05watch\x18\b \x01(\v2\x17.stint.supervisor.WatchH\x00R\x05watch\x12A\n" +
-	"\vacknowledge\x18\t \x01(\v2\x1d.stint.supervisor.AcknowledgeH\x00R\vacknowledge\x125\n" +
-	"\aupgrade\x18\n" +
-	" \x01(\v2\x19.stint.supervisor.UpgradeH\x00R\aupgrade\x12,\n" +
-	"\x04stop\x18\v \x01(\v2\x16.stint.supervisor.StopH\x00R\x04stop\x12,\n" +
-	"\x04look\x18\f \x01(\v2\x16.stint.supervisor.LookH\x00R\x04lookB\x06\n" +
-	"\x04verb\"@\n" +
-	"\x04Look\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
-	"\x05steps\x18\x03 \x03(\rR\x05steps\"3\n" +
-	"\x06Looked\x12)\n" +
-	"\x04uses\x18\x01 \x03(\v2\x15.stint.supervisor.UseR\x04uses\"q\n" +
-	"\x03Use\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12-\n" +
-	"\x05usage\x18\x02 \x01(\v2\x17.stint.supervisor.UsageR\x05usage\x12\x12\n" +
-	"\x04pids\x18\x03 \x03(\x05R\x04pids\"\xc1\x01\n" +
-	"\x06Signal\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
-	"\x04step\x18\x03 \x01(\rH\x00R\x04step\x88\x01\x01\x12\x16\n" +
-	"\x06signal\x18\x04 \x01(\x05R\x06signal\x12-\n" +
-	"\x05which\x18\x05 \x01(\x0e2\x17.stint.supervisor.WhichR\x05which\x12\x16\n" +
-	"\x06number\x18\x06 \x01(\rR\x06number\x12\x12\n" +
-	"\x04text\x18\a \x01(\tR\x04textB\a\n" +
-	"\x05_step\"E\n" +
-	"\aSuspend\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x16\n" +
-	"\x06resume\x18\x03 \x01(\bR\x06resume\"\xa2\x01\n" +
-	"\tTerminate\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
-	"\x04step\x18\x03 \x01(\rH\x00R\x04step\x88\x01\x01\x12-\n" +
-	"\x05cause\x18\x04 \x01(\x0e2\x17.stint.supervisor.CauseR\x05cause\x12 \n" +
-	"\fkill_wait_ms\x18\x05 \x01(\x03R\n" +
-	"killWaitMsB\a\n" +
-	"\x05_step\"i\n" +
-	"\bSetLimit\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
-	"\aleft_ms\x18\x03 \x01(\x03R\x06leftMs\x12\x17\n" +
-	"\x04step\x18\x04 \x01(\rH\x00R\x04step\x88\x01\x01B\a\n" +
-	"\x05_step\"\x06\n" +
-	"\x04List\"\a\n" +
-	"\x05Watch\"8\n" +
-	"\vAcknowledge\x12)\n" +
-	"\x04keys\x18\x01 \x03(\v2\x15.stint.supervisor.KeyR\x04keys\"\x1d\n" +
-	"\aUpgrade\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"6\n" +
-	"\x04Stop\x12.\n" +
-	"\x04mode\x18\x01 \x01(\x0e2\x1a.stint.supervisor.StopModeR\x04mode\"\xda\x03\n" +
-	"\x05Reply\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\x128\n" +
-	"\blaunched\x18\x03 \x01(\v2\x1a.stint.supervisor.LaunchedH\x00R\blaunched\x122\n" +
-	"\x06listed\x18\x04 \x01(\v2\x18.stint.supervisor.ListedH\x00R\x06listed\x125\n" +
-	"\astarted\x18\x05 \x01(\v2\x19.stint.supervisor.StartedH\x00R\astarted\x122\n" +
-	"\x06exited\x18\x06 \x01(\v2\x18.stint.supervisor.ExitedH\x00R\x06exited\x122\n" +
-	"\x06sample\x18\a \x01(\v2\x18.stint.supervisor.SampleH\x00R\x06sample\x122\n" +
-	"\x06caught\x18\b \x01(\v2\x18.stint.supervisor.CaughtH\x00R\x06caught\x12,\n" +
-	"\x04done\x18\t \x01(\v2\x16.stint.supervisor.DoneH\x00R\x04done\x122\n" +
-	"\x06looked\x18\n" +
-	" \x01(\v2\x18.stint.supervisor.LookedH\x00R\x06lookedB\b\n" +
-	"\x06answer\"\x8c\x01\n" +
-	"\bLaunched\x123\n" +
-	"\astarted\x18\x01 \x01(\v2\x19.stint.supervisor.StartedR\astarted\x123\n" +
-	"\afailure\x18\x02 \x01(\x0e2\x19.stint.supervisor.FailureR\afailure\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xe9\x01\n" +
-	"\x06Listed\x123\n" +
-	"\arunning\x18\x01 \x03(\v2\x19.stint.supervisor.RunningR\arunning\x120\n" +
-	"\x06exited\x18\x02 \x03(\v2\x18.stint.supervisor.ExitedR\x06exited\x12\x17\n" +
-	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\x12\x10\n" +
-	"\x03pid\x18\x05 \x01(\x05R\x03pid\x123\n" +
-	"\tlaunching\x18\x06 \x03(\v2\x15.stint.supervisor.KeyR\tlaunching\"\b\n" +
-	"\x06Caught\" \n" +
-	"\x04Done\x12\x18\n" +
-	"\areached\x18\x01 \x01(\rR\areached\"\x97\x03\n" +
-	"\x06Record\x122\n" +
-	"\x06header\x18\x01 \x01(\v2\x18.stint.supervisor.HeaderH\x00R\x06header\x12;\n" +
-	"\tlaunching\x18\x02 \x01(\v2\x1b.stint.supervisor.LaunchingH\x00R\tlaunching\x12/\n" +
-	"\x05birth\x18\x03 \x01(\v2\x17.stint.supervisor.BirthH\x00R\x05birth\x128\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.stint.supervisor.DeadlineH\x00R\bdeadline\x122\n" +
-	"\x06exited\x18\x05 \x01(\v2\x18.stint.supervisor.ExitedH\x00R\x06exited\x12;\n" +
-	"\ttombstone\x18\x06 \x01(\v2\x1b.stint.supervisor.TombstoneH\x00R\ttombstone\x128\n" +
-	"\breleased\x18\a \x01(\v2\x1a.stint.supervisor.ReleasedH\x00R\breleasedB\x06\n" +
-	"\x04what\"9\n" +
-	"\x06Header\x12\x17\n" +
-	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\rR\x06format\"\x86\x03\n" +
-	"\tLaunching\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
-	"\x05group\x18\x03 \x01(\tR\x05group\x12\x14\n" +
-	"\x05spool\x18\x04 \x01(\tR\x05spool\x12\x10\n" +
-	"\x03uid\x18\x05 \x01(\rR\x03uid\x12\x10\n" +
-	"\x03gid\x18\x06 \x01(\rR\x03gid\x12\x16\n" +
-	"\x06groups\x18\a \x03(\rR\x06groups\x12\"\n" +
-	"\rtime_limit_ms\x18\b \x01(\x03R\vtimeLimitMs\x12 \n" +
-	"\fkill_wait_ms\x18\t \x01(\x03R\n" +
-	"killWaitMs\x12*\n" +
-	"\x04warn\x18\n" +
-	" \x01(\v2\x16.stint.supervisor.WarnR\x04warn\x126\n" +
-	"\bwatching\x18\v \x01(\v2\x1a.stint.supervisor.WatchingR\bwatching\x12\x12\n" +
-	"\x04note\x18\f \x01(\fR\x04note\x12\x16\n" +
-	"\x06keeper\x18\r \x01(\bR\x06keeper\"\xfb\x01\n" +
-	"\x05Birth\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x10\n" +
-	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x1f\n" +
-	"\vstart_ticks\x18\x03 \x01(\x04R\n" +
-	"startTicks\x12&\n" +
-	"\x0fstarted_unix_ns\x18\x04 \x01(\x03R\rstartedUnixNs\x12&\n" +
-	"\x0fstarted_mono_ns\x18\x05 \x01(\x03R\rstartedMonoNs\x12\x16\n" +
-	"\x06stderr\x18\x06 \x01(\fR\x06stderr\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\x12\x12\n" +
-	"\x04held\x18\b \x01(\bR\x04held\"3\n" +
-	"\bReleased\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\"\xcc\x02\n" +
-	"\bDeadline\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x12\x1c\n" +
-	"\n" +
-	"at_mono_ns\x18\x02 \x01(\x03R\batMonoNs\x12-\n" +
-	"\x05cause\x18\x03 \x01(\x0e2\x17.stint.supervisor.CauseR\x05cause\x12 \n" +
-	"\fkill_wait_ms\x18\x04 \x01(\x03R\n" +
-	"killWaitMs\x12%\n" +
-	"\x0fkill_at_mono_ns\x18\x05 \x01(\x03R\fkillAtMonoNs\x12*\n" +
-	"\x11suspended_left_ns\x18\x06 \x01(\x03R\x0fsuspendedLeftNs\x12\x1c\n" +
-	"\tsuspended\x18\a \x01(\bR\tsuspended\x12\x16\n" +
-	"\x06warned\x18\b \x01(\bR\x06warned\x12\x1f\n" +
-	"\vlast_signal\x18\t \x01(\rR\n" +
-	"lastSignal\"f\n" +
-	"\tTombstone\x12'\n" +
-	"\x03key\x18\x01 \x01(\v2\x15.stint.supervisor.KeyR\x03key\x120\n" +
-	"\x14acknowledged_unix_ns\x18\x02 \x01(\x03R\x12acknowledgedUnixNs*;\n" +
-	"\x05Which\x12\x11\n" +
-	"\rALL_PROCESSES\x10\x00\x12\x0e\n" +
-	"\n" +
-	"STEPS_ONLY\x10\x01\x12\x0f\n" +
-	"\vBATCH_SHELL\x10\x02*v\n" +
-	"\x05Cause\x12\n" +
-	"\n" +
-	"\x06NOBODY\x10\x00\x12\x0e\n" +
-	"\n" +
-	"TIME_LIMIT\x10\x01\x12\r\n" +
-	"\tCANCELLED\x10\x02\x12\r\n" +
-	"\tPREEMPTED\x10\x03\x12\f\n" +
-	"\bREQUEUED\x10\x04\x12\x0f\n" +
-	"\vNODE_FAILED\x10\x05\x12\b\n" +
-	"\x04DOWN\x10\x06\x12\n" +
-	"\n" +
-	"\x06MEMORY\x10\a*\xb0\x01\n" +
-	"\aFailure\x12\x0e\n" +
-	"\n" +
-	"NO_FAILURE\x10\x00\x12\v\n" +
-	"\aINVALID\x10\x01\x12\v\n" +
-	"\aALREADY\x10\x02\x12\x11\n" +
-	"\rNOT_PERMITTED\x10\x03\x12\v\n" +
-	"\aJOURNAL\x10\x04\x12\t\n" +
-	"\x05SPOOL\x10\x05\x12\t\n" +
-	"\x05INPUT\x10\x06\x12\n" +
-	"\n" +
-	"\x06OUTPUT\x10\a\x12\b\n" +
-	"\x04CAGE\x10\b\x12\b\n" +
-	"\x04FORK\x10\t\x12\b\n" +
-	"\x04EXEC\x10\n" +
-	"\x12\f\n" +
-	"\bSTOPPING\x10\v\x12\r\n" +
-	"\tOWN_LIMIT\x10\f*R\n" +
-	"\x03End\x12\n" +
-	"\n" +
-	"\x06EXITED\x10\x00\x12\f\n" +
-	"\bSIGNALED\x10\x01\x12\x10\n" +
-	"\fNOT_LAUNCHED\x10\x02\x12\x0f\n" +
-	"\vLOST_STATUS\x10\x03\x12\x0e\n" +
-	"\n" +
-	"BOOT_ENDED\x10\x04*>\n" +
-	"\bStopMode\x12\x12\n" +
-	"\x0eREFUSE_IF_BUSY\x10\x00\x12\x0e\n" +
-	"\n" +
-	"KEEP_STEPS\x10\x01\x12\x0e\n" +
-	"\n" +
-	"KILL_STEPS\x10\x02B\x1bZ\x19stint/executor/supervisorb\x06proto3"
-
-var (
-	file_executor_supervisor_wire_proto_rawDescOnce sync.Once
-	file_executor_supervisor_wire_proto_rawDescData []byte
-)
+// file_executor_supervisor_wire_proto_schema is the file's descriptor, packed by gzip.
+var file_executor_supervisor_wire_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xa5\x59\xcd\x73\x1b\x49\x15\x8f\x3e\x46\x1f\x2d\xc9\x51\x86\x6c\x32\x71\x08\x1b\x66\x77\xd9\xc5\x05\xc9\x92\xc0\xd6\x6e" +
+	"\x6d\x41\x21\xdb\xe3\x58\x44\x96\x4c\x4b\xda\x6c\xb8\x4c\x8d\x35\x6d\x6b\x62\x69\x46\x3b\x33\xb2\xe2\x0b\x47\x8a\x03\x67\xb8\x73\xe3\xc6\xbf\xc0\x91\x2a\xfe\x00" +
+	"\x8a\xff\x80\xda\xa2\x8a\x3b\x17\xde\x7b\xdd\x23\xc9\xd6\x38\x51\x92\x93\xfa\xbd\xf9\xf5\xc7\xfb\xec\xf7\x5a\xec\x7b\xe2\xa5\x18\x4c\xe3\x20\x7c\x18\x4d\x27\x22" +
+	"\x3c\xf3\x22\x18\xce\xbc\x50\x3c\x98\x84\x41\x1c\xe8\xf5\x28\xf6\xfc\xf8\xc1\xe2\xa3\xf9\x73\x96\x7b\x2a\xce\xf5\x3a\xcb\xbd\x08\x8e\x8c\xcc\xfd\xcc\x27\x79\x8e" +
+	"\x43\xe4\x84\x53\xdf\xc8\x02\xa7\xc6\x71\xa8\xeb\x2c\x1f\xc5\x62\x62\xe4\x88\x45\x63\xb3\xc5\x0a\x7c\xe4\x8d\xbd\x58\xdf\x64\xa5\x50\x44\xc1\x34\x1c\x08\x5a\xa6" +
+	"\xc6\xe7\x34\xcd\x0c\x8e\x63\x5a\x2c\xcf\x69\x8c\xbc\xa1\x13\xba\xb4\x1a\xf0\x70\x6c\xfe\x94\x15\xba\x71\x28\x9c\x31\x7e\x9d\x38\xf1\x90\x56\xaa\x72\x1a\xeb\xb7" +
+	"\x58\xc1\x99\x4c\x84\xef\xd2\x3a\x25\xae\x28\xf3\xdb\x0c\xcb\xef\x38\x27\xb4\xcd\x60\x32\x8d\x60\x52\x0e\x0f\x88\x63\xe4\x8d\xc5\x38\x82\x29\xc4\xc3\xb1\xfe\x7d" +
+	"\x56\x85\xdf\x20\x3c\xb7\x8f\xce\x63\x11\xa9\x23\x54\x24\x6f\x1b\x59\xfa\x3d\xc6\xa2\x99\x33\x51\x80\x3c\x01\xca\xc8\x99\x7f\x26\xa9\x6d\x64\x19\x1a\x1d\xa7\x4c" +
+	"\x9c\x2e\x30\xe8\xf4\x9e\x1b\x19\x05\x29\x1b\x8e\x71\x53\x57\xf8\xe7\xb6\x2b\xce\xbc\x01\xac\x59\x84\x03\x95\x79\x05\x79\xbb\x92\xa5\x7f\xc0\x6a\xce\x68\x14\xcc" +
+	"\xe6\x98\x12\x61\xaa\xc4\x54\x20\xf3\x05\xcb\x3f\x73\x42\x1f\xb5\x11\x79\x27\xbe\x33\x22\x1d\x69\x5c\x51\xfa\x5d\x56\x3e\x12\xc7\x41\x28\x6c\x92\x3a\xf3\x49\x8e" +
+	"\x97\x24\xe3\x20\xd2\x7f\xcc\xb4\xd9\xd0\x1b\x0c\x49\xe4\x8d\x47\xb7\x1f\x5c\xf6\x87\x07\xcf\xf0\x33\x97\x28\xf3\xbf\x05\x56\x68\x39\x53\x7f\x30\xd4\x3f\x66\xb9" +
+	"\x53\x71\x4e\x7b\x55\x1e\xbd\xb7\x3a\x0f\x9c\x88\x23\x02\x65\xf7\x03\x57\xd0\xd6\x65\x4e\x63\xe4\x39\xe1\xc9\x19\xec\x9a\x43\x6b\xe2\x98\xce\x3f\x08\xbd\x49\x4c" +
+	"\xda\xad\x72\x45\xa1\xdf\x09\xff\x0c\x74\x8a\x50\x1c\x22\x67\x30\x73\x49\x99\xc0\x81\x21\x72\xa6\x9e\x0b\x2a\x24\xdf\x84\x21\x72\x4e\x80\x53\x92\x1c\x18\xe2\xfa" +
+	"\x27\x61\x30\x9d\x44\x46\x99\x4c\xaf\x28\xfd\x26\xd3\xa6\x63\x27\x3a\x35\x18\x61\x25\xa1\x3f\x62\xc5\x90\xec\x17\x19\x15\x80\x57\x1e\x19\xab\x22\x4a\x47\xe7\x09" +
+	"\x50\x7f\xc0\xb4\x28\x76\x3d\xdf\xa8\x92\x52\x52\x66\x48\x67\xe6\x12\xa6\x7f\x0a\x12\xc7\x6e\x30\x8d\x8d\xda\x6b\x26\x28\x9c\x9a\x21\xc2\xd0\xd8\x58\x63\x06\xe0" +
+	"\x48\xfb\xe0\x26\xc6\x75\xf2\x09\x1a\x83\xe9\x6a\x41\x30\xb6\xa3\x01\x3a\x85\xe3\xbe\x30\xea\xf8\x71\xff\x1a\xaf\x00\xbb\x8b\xdc\x86\xfb\xe2\xf7\x99\x8c\xbe\x05" +
+	"\xf1\x03\x71\x64\xdc\xa0\xcd\x6e\xad\x6e\x86\x51\xc6\x09\xa3\x9b\xac\x16\x7b\x63\x61\xcb\x30\x00\x57\xd3\xc9\xd5\x2a\xc8\x6c\x21\x0f\xbc\xed\x3e\xab\x9e\x7a\xa3" +
+	"\x91\x3d\x73\x24\xe4\x3b\x04\x61\xc8\x7b\xe6\x10\x02\x76\x9c\x81\x33\x1b\x37\xaf\xda\x11\x5d\x9d\x13\x06\x03\x08\x02\xc9\x3e\x73\x42\xcf\x39\x1a\x09\xe3\x3d\x72" +
+	"\xb0\x0a\xf0\xbe\x52\x2c\xfd\x33\x56\x9a\x39\xf1\x60\xe8\xf9\x27\xc6\x2d\x5a\x72\x33\x6d\x49\x89\xe0\x73\xac\xf4\xd9\x58\x18\xb7\x65\xb6\xc1\x31\xfa\xcf\xa9\x10" +
+	"\x30\xcb\x30\x64\xb6\x91\x94\x6e\xb0\x62\x3c\x04\x57\x3a\x19\x1a\x9b\xe4\xa3\x09\xa9\xff\x84\x95\x20\x71\xda\xa4\xc2\x3b\xaf\x54\x61\x11\x70\x38\xd8\xae\xb3\x0d" +
+	"\xfb\x82\x6d\xcc\x7d\x56\x4a\x0e\xa8\xdf\x61\x25\x71\x26\x20\x4d\x8d\x23\x0a\xbc\x1c\x2f\x12\x7d\xb0\x9a\xc2\xb2\x2b\x29\xcc\xfc\x63\x8e\x69\xfd\x08\x6d\x75\x9b" +
+	"\x15\xa7\x91\x08\x6d\x3f\x52\x09\xbe\x80\x64\x3b\xc2\x5c\x11\x9d\x43\x1e\x1f\xe3\x27\xb9\x44\x49\x32\xe0\xe3\x87\x6c\x23\x8c\x22\x7b\x22\x9c\xd3\x0b\x79\xb2\x0a" +
+	"\xdc\x43\x60\xca\x4c\x08\x7e\x70\x36\x5e\x06\xc9\x5c\x59\x39\x1b\x2f\x30\x90\x2d\xc1\x49\x5d\x05\xd0\x64\x32\x45\x8e\xfc\xfc\x3e\xab\xcc\x42\x2f\x16\xea\xbb\x4c" +
+	"\x9a\x8c\x58\x12\x80\xc2\x3a\x2f\x82\xd0\x3e\x76\xa6\xa3\x38\xa2\xb8\x47\x61\x91\xb7\x47\x2c\xfd\x23\xb6\x01\x37\x1c\xe4\xc7\x48\xc8\x23\xab\x54\x50\x9b\x73\xf1" +
+	"\x38\x28\x30\xca\x24\x37\x2a\x4b\x81\x81\x21\xb7\x01\x75\x83\x28\xf2\x1b\xa3\x6f\xc5\xb3\xb1\xfc\x04\x46\x8f\x9c\xf1\x64\x24\x30\x3d\xe0\xba\x09\x09\x46\xd7\x62" +
+	"\x48\x20\x11\x24\x01\x4c\x1b\x77\x57\x2d\xde\x83\xcf\x64\x07\x2e\x91\x66\x9b\x95\xe7\x3c\x74\xbd\xd0\xf1\x4f\xd5\x95\x49\x63\xcc\xd2\x53\xfc\x48\x26\xa9\xa4\x65" +
+	"\x69\xb5\x1e\xa1\xcc\x7f\x66\x58\xb1\x1b\x3b\x61\x2c\xdc\x77\x4b\xd3\x90\x44\x21\x9a\xc8\xcc\x1a\xc7\xa1\xfe\x03\x76\x3d\x92\x2b\xdb\x53\xdf\x7b\x89\x6e\x92\x27" +
+	"\x47\xac\x29\x76\x1f\xb8\xe0\x2b\x9b\x18\x78\xa1\x0f\x4e\x1b\x51\xe6\x2e\xf3\x39\x3d\x0f\xae\xc2\x52\x70\x2d\xad\x3b\x0e\xfc\x00\xd7\x2d\x5e\x58\xf7\x00\xb8\xed" +
+	"\xc8\xfc\x4b\x9e\x15\xac\x97\xde\x3b\x4b\xf6\x31\x5e\x2a\xae\xba\xf5\x52\x26\x5b\xbe\x8b\x77\x8d\x4b\x25\x04\x4e\xce\xcb\xfc\x89\xe3\xa5\x9b\x56\xbb\x70\xd3\x12" +
+	"\x36\x94\x82\x95\x38\x8d\xd1\x74\x03\x07\xa2\x8b\xc4\x49\xbd\x60\x77\xf0\x33\x97\x28\xd4\x38\x84\x3f\xf9\x6a\x89\xe3\x50\x7f\xcc\x8a\xc7\x8e\x37\x9a\xc2\xba\x65" +
+	"\x5a\xe2\xce\xea\x12\x7b\x12\xc0\x13\x24\x9e\xd0\x15\x31\x10\xe4\xb7\x65\xae\xa8\x34\xf3\x55\xd2\xcc\x07\x41\x0c\xc2\x2f\xa1\xaa\x32\x99\x13\x53\x61\x20\x88\xc5" +
+	"\xc8\x99\x44\x80\x02\x40\x8d\x00\x65\xc5\x69\x47\x0b\x9f\xdd\x58\xc7\x67\x31\x10\x47\xe2\x38\xb6\x03\xc8\x67\x74\x59\x41\xb9\x88\x8c\x0e\xd0\x73\x8f\xb9\xb1\xe4" +
+	"\x31\xf7\x59\x05\x42\x19\x56\xf2\x02\xb4\x44\x9d\x34\xb6\xcc\x32\x7f\x0b\xc5\x23\x05\xe5\xfa\xae\xf2\x5d\xc6\x9c\x78\x2e\xb4\x2a\x96\x9c\x58\x49\x3c\x17\x29\xb7" +
+	"\x56\x18\xfe\x1d\xc2\x90\x4f\x7d\x74\x7a\xb4\xa2\xd2\xb0\x3a\xc5\x9d\xb4\x9b\x9b\x00\x3c\x41\xc2\x69\xca\xd1\x34\x9a\x90\xd2\x55\x89\xbb\x60\x2c\x3c\x2b\xb7\x96" +
+	"\x67\x81\x49\xe5\xd5\x4c\x6a\x1e\x27\x71\x5b\x21\x66\x0b\x78\x07\x94\xd5\x1c\x37\x98\xe0\x29\x65\x09\x9b\x90\xe6\x7f\xf2\x20\x8b\xf8\x66\x2a\xa2\x58\xdf\x60\x59" +
+	"\xcf\x55\x17\x07\x8c\xa0\x54\x2a\x8c\xa8\x26\x54\xe9\x29\xa5\x28\x91\x35\x23\x54\x18\x0a\x89\x73\x54\x08\xe5\xae\x2c\x64\xe8\x3b\xce\x51\xe1\xf5\x33\xd0\xa1\x94" +
+	"\x9e\xce\x9e\xae\x43\x09\x80\x59\x09\x56\xff\x92\x95\x63\x11\x8e\x3d\xdf\x01\x0f\xd2\x68\x62\x5a\x52\x4e\x20\x30\x75\x81\xd7\xbf\x00\x13\x88\x58\x16\x35\x14\xd7" +
+	"\xa9\x15\x44\x57\xc4\x54\xe2\xc0\xdc\x52\xa4\xc6\xfa\x8f\x58\x7e\xe4\x45\x31\x05\x7e\xea\xcd\xdf\x82\xaf\x30\x83\x50\xfa\x43\x28\xc4\xf1\x9a\xa7\xd0\x4f\xf5\x2d" +
+	"\xaa\x02\x00\x2f\x71\x7a\x83\x55\x9c\xc1\xa9\x1f\xcc\x46\xc2\x3d\x91\xb9\xa1\xf2\xe8\xde\xea\xb4\xc6\x02\x84\x15\xde\xd2\x1c\x54\xe8\x74\x72\x12\x3a\x90\xde\xd8" +
+	"\x55\x0a\xed\x4b\x00\x2a\x54\x61\x51\xb0\x28\x0e\x26\x94\x39\x52\x05\xeb\xc2\x57\x14\x0c\x51\xa4\x86\x20\x38\x55\x35\x71\x9a\x1a\xe0\x2b\xa9\x01\x7e\xb7\x0b\x2c" +
+	"\x0f\x01\x7f\x64\xfe\x92\xe5\x91\xbf\x56\x1b\x7a\x13\xcb\x6e\x31\x89\xa8\x9b\xa8\x71\x49\x98\x8f\xa1\x53\x81\x15\x20\x50\x7e\xc8\xf2\x10\x00\xb2\x0b\x4c\x0d\xff" +
+	"\x3e\x44\x09\x41\xcc\x6f\x58\x0e\x88\xf5\xf3\xc5\x9b\x5d\xcc\xf3\x36\x10\x0f\xaa\xc9\x36\xd0\xfc\x5b\x06\xd2\x94\x74\xf0\x75\x84\xbd\xbd\xdc\x73\x4b\x25\x8b\x09" +
+	"\xd6\xea\x8b\x4b\x29\x7f\xe1\x52\x9a\x77\x78\xda\x3a\x1d\x1e\x2e\xe3\x4f\xc7\x47\x90\x84\x0b\xb4\xa9\xa2\xf0\xe8\xb1\x78\x29\xbd\x19\x2e\x51\x1c\x6f\x17\x99\x66" +
+	"\x53\xd3\x6f\x41\xbd\xa1\xa2\x6d\x1d\x19\x60\x8f\x50\x44\xd3\xb1\x4c\x5d\x50\x49\x4b\xca\xfc\x73\x06\x0a\xa1\x79\xe8\xbd\x93\x36\xe6\xc9\x31\xbf\x56\x72\xbc\xdc" +
+	"\x98\x68\x97\x1b\x93\x85\xac\x1e\x2b\x25\xe1\xbe\xe6\x11\x8b\x49\xc6\xcd\xd1\xaa\x85\x91\x4c\xb6\xc9\xd9\xf3\x97\xce\xbe\xd8\x0a\x82\x01\x73\x84\x09\x0c\x0a\x7e" +
+	"\xf3\x73\x56\x59\x0a\x67\x74\x6c\x70\xc2\x57\x38\x36\xfa\x29\x41\xcc\x7b\xac\xa8\x22\xf9\xc2\x4b\x4a\x59\xbe\xa4\x98\x9f\xb1\x3c\x06\x2d\x74\xb0\xf9\x31\x56\x3b" +
+	"\x19\xd2\xda\x66\x7a\x68\x1f\x00\x82\x13\xce\xfc\x17\xb4\x14\x5c\x4c\x46\xe7\x2b\x97\x02\x04\x25\xb4\x9f\x41\xa8\xaa\x2e\x49\xe8\x9f\xb3\x92\xbc\x00\x84\xab\x12" +
+	"\xff\xe6\x55\x97\x85\xc0\x24\x3e\x47\xd3\x25\x03\xba\x10\x49\xee\x37\xd2\xf3\x29\xcd\x52\x48\xba\x30\xd4\xa5\xab\xbd\xe6\xd2\xa5\x0b\x43\x5d\xbb\xb0\x95\xa0\x12" +
+	"\x53\x25\xfc\x94\xad\x64\x09\x8a\x5b\x49\x24\xdd\x67\x54\x6b\xa8\x74\x9f\x76\x9f\xd1\x77\xba\xcf\x64\x55\x02\x73\xc0\xfb\x4e\x86\xb1\xca\xf9\x46\xaa\x93\xc2\x77" +
+	"\x9c\x23\x91\x98\x4d\xdd\xc0\x4f\xd2\x7d\x4a\x36\xdd\x85\xaf\xe8\x4c\x88\x22\xa5\x51\x0e\x54\xf9\xdd\x48\xcf\xbe\x4a\x69\x34\xda\x2e\xb1\x82\xe3\x47\x33\x11\x9a" +
+	"\x7f\xc8\xb0\x52\x62\x8b\xb7\x2b\x60\x96\x6a\xd7\xec\x5b\xd4\xae\xb9\xe5\xda\xd5\xfc\x37\x24\x4a\x69\x62\x5c\x37\x94\x85\x95\xf2\xfd\x94\x75\x55\xe5\xc5\x13\x24" +
+	"\xbe\x9d\x28\xb3\x66\xaf\x7a\xd0\x91\x66\x9d\x1b\x15\x42\xf7\x28\x08\x62\x5b\xb5\x40\x70\x14\x24\x9b\x2e\xd6\x49\x70\x4b\x61\x99\x49\xde\x58\xe6\x09\x99\x74\x4c" +
+	"\xda\xa2\x63\x7a\x0c\x85\x2d\x29\x11\x4f\x5b\x78\x55\xa4\x2e\x70\x26\x18\x41\x9a\xde\xbc\xcf\xf2\x68\x52\xdc\x12\x1a\x64\x0a\x1c\xd9\x19\x26\xa4\xf9\xa7\x1c\x2b" +
+	"\x70\x01\xcd\x06\x79\xe1\x10\xba\x68\x48\xde\x99\xab\xec\xbd\x4f\xdf\xd1\xde\x12\x89\xe5\xd1\xe2\x7c\xd9\xab\xca\xa3\x56\x02\xc1\xf2\x68\x8e\xc7\xaa\xe5\xc8\x0b" +
+	"\xe3\xe1\xd5\x15\xf1\x36\x7e\xc6\xaa\x85\x70\x98\x00\x5c\xd8\x77\xe4\xf9\x42\x05\x72\x4a\x02\xd8\x55\x08\x4c\x00\x09\x7a\x29\x2a\xb5\xb5\xa3\x12\x4b\xbf\x60\x7c" +
+	"\x04\x75\x88\x2f\x54\x30\xa7\x95\x7e\x09\x84\x4a\xbf\x84\xc0\xa3\x86\x62\x24\x1c\x68\x67\x54\x50\xa7\x1c\x95\x2b\x04\x1e\x35\x41\x63\x11\x33\x1b\x3a\xb1\xf9\x05" +
+	"\x2b\x48\x75\x2f\x7b\x52\xe6\x82\x27\x81\xb3\x1f\x07\xe1\xd8\x89\xd5\x95\xa1\x28\xf3\x77\x39\x56\x9e\xeb\xfc\xdd\x5a\x5d\xc8\xc4\xf4\xd2\xa9\x7c\x58\x12\x54\x34" +
+	"\x4d\x82\x60\xa4\x1c\x58\x12\xc9\x3b\xaa\xb6\xf2\x8e\x5a\x48\x7b\x47\x2d\x5e\x78\x47\x5d\x79\x00\x2c\xbd\xfe\x01\xb0\x7c\xe5\x03\x20\x5b\xe3\x01\x70\xf9\x75\xaf" +
+	"\xf2\x16\xaf\x7b\xd5\xd4\xd7\xbd\xda\xf2\xeb\x9e\xf9\xbf\x0c\xd3\xc8\x87\xd7\x37\x82\xca\x01\xd9\x45\x0e\x78\x9f\x55\x28\x25\xda\xb1\x37\x38\x4d\x9e\xcd\x18\xb1" +
+	"\x7a\xc8\x59\xfb\x59\x25\xe5\x99\x44\x4b\x79\x26\xa1\x62\x50\xbe\x13\x17\xd4\x5b\xba\x7c\x0d\x5e\x7e\x96\x29\xae\x3e\xcb\x0c\xc5\xc8\x55\x6f\x0f\x34\x86\x22\xba" +
+	"\x94\x78\xf8\xda\xf2\x9b\xff\xc8\xb2\x52\x12\xc2\x6f\xda\x7a\x27\x52\xcd\x5b\x6f\x25\xd0\x1b\x36\xbb\x97\xfd\x2c\xbf\xe2\x67\x1f\xb1\xeb\x84\x58\xda\x53\x6a\x92" +
+	"\x26\x36\x92\x7d\xb7\xd8\x8d\x79\xc7\x2d\x3b\x67\x5f\x3e\x48\xe6\xf8\xf5\xf9\x07\xec\x9e\x01\x7b\xa1\x5d\x2f\x5e\x6e\xd7\xc1\x24\xa8\x6a\x91\x28\x58\x51\xe8\x1b" +
+	"\x23\x27\x8a\x6d\x55\xbc\x97\x29\xd0\x18\xb2\x64\x57\x60\x1e\x43\x51\x3c\x4f\x4a\x6b\xab\xf3\x53\x76\x73\xa9\xd5\x73\x2f\xbd\x69\xe8\xcb\xdf\xa4\x6f\x6d\x7d\x09" +
+	"\x55\x26\xb5\x00\x37\x58\xad\xd1\x6a\xd9\x87\xbc\xb3\x63\x75\xbb\x56\xb7\x7e\x0d\xaa\x3b\xd6\xed\x59\x87\x5d\xbb\xd3\x6e\x3d\xaf\x67\xf4\xeb\xac\xb2\xdd\xe8\xed" +
+	"\xec\xdb\xdd\x7d\xab\xd5\xaa\x67\xb7\xce\x98\x46\x06\xd0\x19\x2b\xb4\x3b\xdb\x9d\xdd\xe7\x72\x56\xaf\x79\x60\xd9\xad\xe6\x41\xb3\x07\xb3\x6a\xac\xbc\xd3\x68\xef" +
+	"\xc0\x0c\x6b\xb7\x9e\x45\xf2\x90\x5b\xd6\xc1\x61\x0f\xc8\x9c\x5e\x05\x5f\xb3\x7e\xdd\xb7\xfa\x40\xe5\x71\x87\x76\x67\xd7\xb2\xf7\x1a\x4d\x44\x6b\x7a\x09\x2e\xc2" +
+	"\xce\xb3\x76\xbd\x80\x5b\x1c\x58\x07\x1d\xfe\xbc\x5e\xdc\xfa\x6b\x86\x15\x55\x05\x81\xdb\xb5\x3b\x34\xa1\xcf\x2d\xd8\xbe\xc2\x8a\xcd\xf6\x57\x8d\x56\x73\x17\xf6" +
+	"\x06\xa2\xd1\xe2\x56\x03\x0e\x96\x45\x09\xdb\x9d\x9e\x7d\x68\x71\x38\x98\xdc\x1d\xbe\xff\xaa\xd3\xe7\xed\x46\x0b\x36\x2f\x33\xad\x7b\xd8\xe9\xb4\x60\x5b\x18\x36" +
+	"\xdb\x87\xfd\x9e\xdc\xb7\xd3\xef\xe1\xb8\x88\xa7\xd9\x69\x3c\xb1\xea\x25\x1c\xed\x75\xf8\xd3\x7a\x19\x47\xd6\xd7\xd6\x4e\x9d\xa1\x28\xdd\x5e\xe7\xf0\xb0\xd9\x7e" +
+	"\x52\xaf\xa0\x9c\x70\x70\xa5\x85\xea\x16\x67\x39\x0b\x1a\x25\x58\xcd\xfa\xba\x89\x9b\x5f\x23\x7c\xf3\x09\xec\x6d\xe1\x51\xeb\xac\x8a\xa7\x6b\x35\xfa\xed\x9d\x7d" +
+	"\xd2\x14\x28\xa3\xd5\xe9\xf6\xec\x6e\xaf\xd1\xeb\x77\xe1\xb4\x20\xea\x76\x07\x30\x56\x7b\x17\xb5\xb5\xf5\x0b\x58\x40\x55\xe6\x10\xc7\x1b\xdc\xda\xeb\x77\x2d\xbb" +
+	"\xb9\x67\x6f\xf7\xbb\xca\x12\x4f\x2d\xeb\xd0\x26\x23\xc2\x16\x48\x37\xc1\xc6\x92\xce\x6e\xdf\xfd\xcd\x1d\x72\xa5\x87\x29\x7f\x17\x1f\x15\xe8\xaf\xe2\xc7\xff\x07" +
+	"\xf5\xdf\xdf\x65\x4c\x1e\x00\x00")
 
 func file_executor_supervisor_wire_proto_rawDescGZIP() []byte {
-	file_executor_supervisor_wire_proto_rawDescOnce.Do(func() {
-		file_executor_supervisor_wire_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_executor_supervisor_wire_proto_rawDesc), len(file_executor_supervisor_wire_proto_rawDesc)))
-	})
-	return file_executor_supervisor_wire_proto_rawDescData
+	return file_executor_supervisor_wire_proto_schema
 }
 
-var file_executor_supervisor_wire_proto_enumTypes [5]protoimpl.EnumInfo
-var file_executor_supervisor_wire_proto_msgTypes [38]protoimpl.MessageInfo
-var file_executor_supervisor_wire_proto_goTypes = []any{
-	(Which)(0),          // 0: stint.supervisor.Which
-	(Cause)(0),          // 1: stint.supervisor.Cause
-	(Failure)(0),        // 2: stint.supervisor.Failure
-	(End)(0),            // 3: stint.supervisor.End
-	(StopMode)(0),       // 4: stint.supervisor.StopMode
-	(*Key)(nil),         // 5: stint.supervisor.Key
-	(*Rlimit)(nil),      // 6: stint.supervisor.Rlimit
-	(*Stream)(nil),      // 7: stint.supervisor.Stream
-	(*Cage)(nil),        // 8: stint.supervisor.Cage
-	(*Warn)(nil),        // 9: stint.supervisor.Warn
-	(*Launch)(nil),      // 10: stint.supervisor.Launch
-	(*Watching)(nil),    // 11: stint.supervisor.Watching
-	(*Usage)(nil),       // 12: stint.supervisor.Usage
-	(*TaskUsage)(nil),   // 13: stint.supervisor.TaskUsage
-	(*Started)(nil),     // 14: stint.supervisor.Started
-	(*Exited)(nil),      // 15: stint.supervisor.Exited
-	(*Sample)(nil),      // 16: stint.supervisor.Sample
-	(*Running)(nil),     // 17: stint.supervisor.Running
-	(*Request)(nil),     // 18: stint.supervisor.Request
-	(*Look)(nil),        // 19: stint.supervisor.Look
-	(*Looked)(nil),      // 20: stint.supervisor.Looked
-	(*Use)(nil),         // 21: stint.supervisor.Use
-	(*Signal)(nil),      // 22: stint.supervisor.Signal
-	(*Suspend)(nil),     // 23: stint.supervisor.Suspend
-	(*Terminate)(nil),   // 24: stint.supervisor.Terminate
-	(*SetLimit)(nil),    // 25: stint.supervisor.SetLimit
-	(*List)(nil),        // 26: stint.supervisor.List
-	(*Watch)(nil),       // 27: stint.supervisor.Watch
-	(*Acknowledge)(nil), // 28: stint.supervisor.Acknowledge
-	(*Upgrade)(nil),     // 29: stint.supervisor.Upgrade
-	(*Stop)(nil),        // 30: stint.supervisor.Stop
-	(*Reply)(nil),       // 31: stint.supervisor.Reply
-	(*Launched)(nil),    // 32: stint.supervisor.Launched
-	(*Listed)(nil),      // 33: stint.supervisor.Listed
-	(*Caught)(nil),      // 34: stint.supervisor.Caught
-	(*Done)(nil),        // 35: stint.supervisor.Done
-	(*Record)(nil),      // 36: stint.supervisor.Record
-	(*Header)(nil),      // 37: stint.supervisor.Header
-	(*Launching)(nil),   // 38: stint.supervisor.Launching
-	(*Birth)(nil),       // 39: stint.supervisor.Birth
-	(*Released)(nil),    // 40: stint.supervisor.Released
-	(*Deadline)(nil),    // 41: stint.supervisor.Deadline
-	(*Tombstone)(nil),   // 42: stint.supervisor.Tombstone
-}
-var file_executor_supervisor_wire_proto_depIdxs = []int32{
-	0,  // 0: stint.supervisor.Warn.which:type_name -> stint.supervisor.Which
-	5,  // 1: stint.supervisor.Launch.key:type_name -> stint.supervisor.Key
-	6,  // 2: stint.supervisor.Launch.rlimits:type_name -> stint.supervisor.Rlimit
-	7,  // 3: stint.supervisor.Launch.stdin:type_name -> stint.supervisor.Stream
-	7,  // 4: stint.supervisor.Launch.stdout:type_name -> stint.supervisor.Stream
-	7,  // 5: stint.supervisor.Launch.stderr:type_name -> stint.supervisor.Stream
-	8,  // 6: stint.supervisor.Launch.cage:type_name -> stint.supervisor.Cage
-	9,  // 7: stint.supervisor.Launch.warn:type_name -> stint.supervisor.Warn
-	11, // 8: stint.supervisor.Launch.watching:type_name -> stint.supervisor.Watching
-	8,  // 9: stint.supervisor.Launch.job_cage:type_name -> stint.supervisor.Cage
-	13, // 10: stint.supervisor.Usage.tasks:type_name -> stint.supervisor.TaskUsage
-	12, // 11: stint.supervisor.TaskUsage.usage:type_name -> stint.supervisor.Usage
-	5,  // 12: stint.supervisor.Started.key:type_name -> stint.supervisor.Key
-	5,  // 13: stint.supervisor.Exited.key:type_name -> stint.supervisor.Key
-	3,  // 14: stint.supervisor.Exited.end:type_name -> stint.supervisor.End
-	1,  // 15: stint.supervisor.Exited.cause:type_name -> stint.supervisor.Cause
-	2,  // 16: stint.supervisor.Exited.failure:type_name -> stint.supervisor.Failure
-	12, // 17: stint.supervisor.Exited.usage:type_name -> stint.supervisor.Usage
-	5,  // 18: stint.supervisor.Sample.key:type_name -> stint.supervisor.Key
-	12, // 19: stint.supervisor.Sample.usage:type_name -> stint.supervisor.Usage
-	14, // 20: stint.supervisor.Running.started:type_name -> stint.supervisor.Started
-	1,  // 21: stint.supervisor.Running.cause:type_name -> stint.supervisor.Cause
-	10, // 22: stint.supervisor.Request.launch:type_name -> stint.supervisor.Launch
-	22, // 23: stint.supervisor.Request.signal:type_name -> stint.supervisor.Signal
-	23, // 24: stint.supervisor.Request.suspend:type_name -> stint.supervisor.Suspend
-	24, // 25: stint.supervisor.Request.terminate:type_name -> stint.supervisor.Terminate
-	25, // 26: stint.supervisor.Request.set_limit:type_name -> stint.supervisor.SetLimit
-	26, // 27: stint.supervisor.Request.list:type_name -> stint.supervisor.List
-	27, // 28: stint.supervisor.Request.watch:type_name -> stint.supervisor.Watch
-	28, // 29: stint.supervisor.Request.acknowledge:type_name -> stint.supervisor.Acknowledge
-	29, // 30: stint.supervisor.Request.upgrade:type_name -> stint.supervisor.Upgrade
-	30, // 31: stint.supervisor.Request.stop:type_name -> stint.supervisor.Stop
-	19, // 32: stint.supervisor.Request.look:type_name -> stint.supervisor.Look
-	21, // 33: stint.supervisor.Looked.uses:type_name -> stint.supervisor.Use
-	5,  // 34: stint.supervisor.Use.key:type_name -> stint.supervisor.Key
-	12, // 35: stint.supervisor.Use.usage:type_name -> stint.supervisor.Usage
-	0,  // 36: stint.supervisor.Signal.which:type_name -> stint.supervisor.Which
-	1,  // 37: stint.supervisor.Terminate.cause:type_name -> stint.supervisor.Cause
-	5,  // 38: stint.supervisor.Acknowledge.keys:type_name -> stint.supervisor.Key
-	4,  // 39: stint.supervisor.Stop.mode:type_name -> stint.supervisor.StopMode
-	32, // 40: stint.supervisor.Reply.launched:type_name -> stint.supervisor.Launched
-	33, // 41: stint.supervisor.Reply.listed:type_name -> stint.supervisor.Listed
-	14, // 42: stint.supervisor.Reply.started:type_name -> stint.supervisor.Started
-	15, // 43: stint.supervisor.Reply.exited:type_name -> stint.supervisor.Exited
-	16, // 44: stint.supervisor.Reply.sample:type_name -> stint.supervisor.Sample
-	34, // 45: stint.supervisor.Reply.caught:type_name -> stint.supervisor.Caught
-	35, // 46: stint.supervisor.Reply.done:type_name -> stint.supervisor.Done
-	20, // 47: stint.supervisor.Reply.looked:type_name -> stint.supervisor.Looked
-	14, // 48: stint.supervisor.Launched.started:type_name -> stint.supervisor.Started
-	2,  // 49: stint.supervisor.Launched.failure:type_name -> stint.supervisor.Failure
-	17, // 50: stint.supervisor.Listed.running:type_name -> stint.supervisor.Running
-	15, // 51: stint.supervisor.Listed.exited:type_name -> stint.supervisor.Exited
-	5,  // 52: stint.supervisor.Listed.launching:type_name -> stint.supervisor.Key
-	37, // 53: stint.supervisor.Record.header:type_name -> stint.supervisor.Header
-	38, // 54: stint.supervisor.Record.launching:type_name -> stint.supervisor.Launching
-	39, // 55: stint.supervisor.Record.birth:type_name -> stint.supervisor.Birth
-	41, // 56: stint.supervisor.Record.deadline:type_name -> stint.supervisor.Deadline
-	15, // 57: stint.supervisor.Record.exited:type_name -> stint.supervisor.Exited
-	42, // 58: stint.supervisor.Record.tombstone:type_name -> stint.supervisor.Tombstone
-	40, // 59: stint.supervisor.Record.released:type_name -> stint.supervisor.Released
-	5,  // 60: stint.supervisor.Launching.key:type_name -> stint.supervisor.Key
-	9,  // 61: stint.supervisor.Launching.warn:type_name -> stint.supervisor.Warn
-	11, // 62: stint.supervisor.Launching.watching:type_name -> stint.supervisor.Watching
-	5,  // 63: stint.supervisor.Birth.key:type_name -> stint.supervisor.Key
-	5,  // 64: stint.supervisor.Released.key:type_name -> stint.supervisor.Key
-	5,  // 65: stint.supervisor.Deadline.key:type_name -> stint.supervisor.Key
-	1,  // 66: stint.supervisor.Deadline.cause:type_name -> stint.supervisor.Cause
-	5,  // 67: stint.supervisor.Tombstone.key:type_name -> stint.supervisor.Key
-	68, // [68:68] is the sub-list for method output_type
-	68, // [68:68] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+func (*Launch) XXX_OneofWrappers() []any {
+	return []any{}
 }
 
-var file_executor_supervisor_wire_proto_once sync.Once
-
-func file_executor_supervisor_wire_proto_init() {
-	file_executor_supervisor_wire_proto_once.Do(file_executor_supervisor_wire_proto_build)
-}
-func file_executor_supervisor_wire_proto_build() {
-	if File_executor_supervisor_wire_proto != nil {
-		return
-	}
-	file_executor_supervisor_wire_proto_msgTypes[5].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[13].OneofWrappers = []any{
+func (*Request) XXX_OneofWrappers() []any {
+	return []any{
 		(*Request_Launch)(nil),
 		(*Request_Signal)(nil),
 		(*Request_Suspend)(nil),
@@ -3990,10 +2844,22 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Request_Stop)(nil),
 		(*Request_Look)(nil),
 	}
-	file_executor_supervisor_wire_proto_msgTypes[17].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[19].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[20].OneofWrappers = []any{}
-	file_executor_supervisor_wire_proto_msgTypes[26].OneofWrappers = []any{
+}
+
+func (*Signal) XXX_OneofWrappers() []any {
+	return []any{}
+}
+
+func (*Terminate) XXX_OneofWrappers() []any {
+	return []any{}
+}
+
+func (*SetLimit) XXX_OneofWrappers() []any {
+	return []any{}
+}
+
+func (*Reply) XXX_OneofWrappers() []any {
+	return []any{
 		(*Reply_Launched)(nil),
 		(*Reply_Listed)(nil),
 		(*Reply_Started)(nil),
@@ -4003,7 +2869,10 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Reply_Done)(nil),
 		(*Reply_Looked)(nil),
 	}
-	file_executor_supervisor_wire_proto_msgTypes[31].OneofWrappers = []any{
+}
+
+func (*Record) XXX_OneofWrappers() []any {
+	return []any{
 		(*Record_Header)(nil),
 		(*Record_Launching)(nil),
 		(*Record_Birth)(nil),
@@ -4012,22 +2881,4 @@ func file_executor_supervisor_wire_proto_build() {
 		(*Record_Tombstone)(nil),
 		(*Record_Released)(nil),
 	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_supervisor_wire_proto_rawDesc), len(file_executor_supervisor_wire_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   38,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_executor_supervisor_wire_proto_goTypes,
-		DependencyIndexes: file_executor_supervisor_wire_proto_depIdxs,
-		EnumInfos:         file_executor_supervisor_wire_proto_enumTypes[:],
-		MessageInfos:      file_executor_supervisor_wire_proto_msgTypes[:],
-	}.Build()
-	File_executor_supervisor_wire_proto = out.File
-	file_executor_supervisor_wire_proto_goTypes = nil
-	file_executor_supervisor_wire_proto_depIdxs = nil
 }

@@ -7,16 +7,7 @@ package supervisor
 import (
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *Key) CloneVT() *Key {
@@ -34,10 +25,6 @@ func (m *Key) CloneVT() *Key {
 	return r
 }
 
-func (m *Key) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Rlimit) CloneVT() *Rlimit {
 	if m == nil {
 		return (*Rlimit)(nil)
@@ -51,10 +38,6 @@ func (m *Rlimit) CloneVT() *Rlimit {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Rlimit) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Stream) CloneVT() *Stream {
@@ -73,10 +56,6 @@ func (m *Stream) CloneVT() *Stream {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Stream) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Cage) CloneVT() *Cage {
@@ -115,10 +94,6 @@ func (m *Cage) CloneVT() *Cage {
 	return r
 }
 
-func (m *Cage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Warn) CloneVT() *Warn {
 	if m == nil {
 		return (*Warn)(nil)
@@ -132,10 +107,6 @@ func (m *Warn) CloneVT() *Warn {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Warn) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Launch) CloneVT() *Launch {
@@ -225,10 +196,6 @@ func (m *Launch) CloneVT() *Launch {
 	return r
 }
 
-func (m *Launch) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Watching) CloneVT() *Watching {
 	if m == nil {
 		return (*Watching)(nil)
@@ -241,10 +208,6 @@ func (m *Watching) CloneVT() *Watching {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Watching) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Usage) CloneVT() *Usage {
@@ -277,10 +240,6 @@ func (m *Usage) CloneVT() *Usage {
 	return r
 }
 
-func (m *Usage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TaskUsage) CloneVT() *TaskUsage {
 	if m == nil {
 		return (*TaskUsage)(nil)
@@ -293,10 +252,6 @@ func (m *TaskUsage) CloneVT() *TaskUsage {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *TaskUsage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Started) CloneVT() *Started {
@@ -324,10 +279,6 @@ func (m *Started) CloneVT() *Started {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Started) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Exited) CloneVT() *Exited {
@@ -363,10 +314,6 @@ func (m *Exited) CloneVT() *Exited {
 	return r
 }
 
-func (m *Exited) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Sample) CloneVT() *Sample {
 	if m == nil {
 		return (*Sample)(nil)
@@ -380,10 +327,6 @@ func (m *Sample) CloneVT() *Sample {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Sample) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Running) CloneVT() *Running {
@@ -403,10 +346,6 @@ func (m *Running) CloneVT() *Running {
 	return r
 }
 
-func (m *Running) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Request) CloneVT() *Request {
 	if m == nil {
 		return (*Request)(nil)
@@ -421,10 +360,6 @@ func (m *Request) CloneVT() *Request {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Request) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Request_Launch) CloneVT() isRequest_Verb {
@@ -545,10 +480,6 @@ func (m *Look) CloneVT() *Look {
 	return r
 }
 
-func (m *Look) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Looked) CloneVT() *Looked {
 	if m == nil {
 		return (*Looked)(nil)
@@ -568,10 +499,6 @@ func (m *Looked) CloneVT() *Looked {
 	return r
 }
 
-func (m *Looked) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Use) CloneVT() *Use {
 	if m == nil {
 		return (*Use)(nil)
@@ -589,10 +516,6 @@ func (m *Use) CloneVT() *Use {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Use) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Signal) CloneVT() *Signal {
@@ -617,10 +540,6 @@ func (m *Signal) CloneVT() *Signal {
 	return r
 }
 
-func (m *Signal) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Suspend) CloneVT() *Suspend {
 	if m == nil {
 		return (*Suspend)(nil)
@@ -634,10 +553,6 @@ func (m *Suspend) CloneVT() *Suspend {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Suspend) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Terminate) CloneVT() *Terminate {
@@ -660,10 +575,6 @@ func (m *Terminate) CloneVT() *Terminate {
 	return r
 }
 
-func (m *Terminate) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *SetLimit) CloneVT() *SetLimit {
 	if m == nil {
 		return (*SetLimit)(nil)
@@ -683,10 +594,6 @@ func (m *SetLimit) CloneVT() *SetLimit {
 	return r
 }
 
-func (m *SetLimit) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *List) CloneVT() *List {
 	if m == nil {
 		return (*List)(nil)
@@ -699,10 +606,6 @@ func (m *List) CloneVT() *List {
 	return r
 }
 
-func (m *List) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Watch) CloneVT() *Watch {
 	if m == nil {
 		return (*Watch)(nil)
@@ -713,10 +616,6 @@ func (m *Watch) CloneVT() *Watch {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Watch) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Acknowledge) CloneVT() *Acknowledge {
@@ -738,10 +637,6 @@ func (m *Acknowledge) CloneVT() *Acknowledge {
 	return r
 }
 
-func (m *Acknowledge) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Upgrade) CloneVT() *Upgrade {
 	if m == nil {
 		return (*Upgrade)(nil)
@@ -755,10 +650,6 @@ func (m *Upgrade) CloneVT() *Upgrade {
 	return r
 }
 
-func (m *Upgrade) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Stop) CloneVT() *Stop {
 	if m == nil {
 		return (*Stop)(nil)
@@ -770,10 +661,6 @@ func (m *Stop) CloneVT() *Stop {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Stop) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Reply) CloneVT() *Reply {
@@ -791,10 +678,6 @@ func (m *Reply) CloneVT() *Reply {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Reply) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Reply_Launched) CloneVT() isReply_Answer {
@@ -884,10 +767,6 @@ func (m *Launched) CloneVT() *Launched {
 	return r
 }
 
-func (m *Launched) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Listed) CloneVT() *Listed {
 	if m == nil {
 		return (*Listed)(nil)
@@ -924,10 +803,6 @@ func (m *Listed) CloneVT() *Listed {
 	return r
 }
 
-func (m *Listed) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Caught) CloneVT() *Caught {
 	if m == nil {
 		return (*Caught)(nil)
@@ -938,10 +813,6 @@ func (m *Caught) CloneVT() *Caught {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Caught) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Done) CloneVT() *Done {
@@ -957,10 +828,6 @@ func (m *Done) CloneVT() *Done {
 	return r
 }
 
-func (m *Done) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Record) CloneVT() *Record {
 	if m == nil {
 		return (*Record)(nil)
@@ -974,10 +841,6 @@ func (m *Record) CloneVT() *Record {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Record) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Record_Header) CloneVT() isRecord_What {
@@ -1057,10 +920,6 @@ func (m *Header) CloneVT() *Header {
 	return r
 }
 
-func (m *Header) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Launching) CloneVT() *Launching {
 	if m == nil {
 		return (*Launching)(nil)
@@ -1094,10 +953,6 @@ func (m *Launching) CloneVT() *Launching {
 	return r
 }
 
-func (m *Launching) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Birth) CloneVT() *Birth {
 	if m == nil {
 		return (*Birth)(nil)
@@ -1126,10 +981,6 @@ func (m *Birth) CloneVT() *Birth {
 	return r
 }
 
-func (m *Birth) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Released) CloneVT() *Released {
 	if m == nil {
 		return (*Released)(nil)
@@ -1141,10 +992,6 @@ func (m *Released) CloneVT() *Released {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Released) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Deadline) CloneVT() *Deadline {
@@ -1168,10 +1015,6 @@ func (m *Deadline) CloneVT() *Deadline {
 	return r
 }
 
-func (m *Deadline) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Tombstone) CloneVT() *Tombstone {
 	if m == nil {
 		return (*Tombstone)(nil)
@@ -1184,10 +1027,6 @@ func (m *Tombstone) CloneVT() *Tombstone {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Tombstone) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (this *Key) EqualVT(that *Key) bool {
@@ -1208,13 +1047,6 @@ func (this *Key) EqualVT(that *Key) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Key) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Key)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Rlimit) EqualVT(that *Rlimit) bool {
 	if this == that {
 		return true
@@ -1233,13 +1065,6 @@ func (this *Rlimit) EqualVT(that *Rlimit) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Rlimit) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Rlimit)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Stream) EqualVT(that *Stream) bool {
 	if this == that {
 		return true
@@ -1255,13 +1080,6 @@ func (this *Stream) EqualVT(that *Stream) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Stream) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Stream)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Cage) EqualVT(that *Cage) bool {
 	if this == that {
 		return true
@@ -1319,13 +1137,6 @@ func (this *Cage) EqualVT(that *Cage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Cage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Cage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Warn) EqualVT(that *Warn) bool {
 	if this == that {
 		return true
@@ -1344,13 +1155,6 @@ func (this *Warn) EqualVT(that *Warn) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Warn) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Warn)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Launch) EqualVT(that *Launch) bool {
 	if this == that {
 		return true
@@ -1476,13 +1280,6 @@ func (this *Launch) EqualVT(that *Launch) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Launch) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Launch)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Watching) EqualVT(that *Watching) bool {
 	if this == that {
 		return true
@@ -1498,13 +1295,6 @@ func (this *Watching) EqualVT(that *Watching) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Watching) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Watching)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Usage) EqualVT(that *Usage) bool {
 	if this == that {
 		return true
@@ -1564,13 +1354,6 @@ func (this *Usage) EqualVT(that *Usage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Usage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Usage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TaskUsage) EqualVT(that *TaskUsage) bool {
 	if this == that {
 		return true
@@ -1586,13 +1369,6 @@ func (this *TaskUsage) EqualVT(that *TaskUsage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TaskUsage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TaskUsage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Started) EqualVT(that *Started) bool {
 	if this == that {
 		return true
@@ -1629,13 +1405,6 @@ func (this *Started) EqualVT(that *Started) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Started) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Started)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Exited) EqualVT(that *Exited) bool {
 	if this == that {
 		return true
@@ -1696,13 +1465,6 @@ func (this *Exited) EqualVT(that *Exited) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Exited) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Exited)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Sample) EqualVT(that *Sample) bool {
 	if this == that {
 		return true
@@ -1721,13 +1483,6 @@ func (this *Sample) EqualVT(that *Sample) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Sample) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Sample)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Running) EqualVT(that *Running) bool {
 	if this == that {
 		return true
@@ -1752,13 +1507,6 @@ func (this *Running) EqualVT(that *Running) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Running) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Running)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Request) EqualVT(that *Request) bool {
 	if this == that {
 		return true
@@ -1781,13 +1529,6 @@ func (this *Request) EqualVT(that *Request) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Request) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Request)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Request_Launch) EqualVT(thatIface isRequest_Verb) bool {
 	that, ok := thatIface.(*Request_Launch)
 	if !ok {
@@ -2087,13 +1828,6 @@ func (this *Look) EqualVT(that *Look) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Look) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Look)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Looked) EqualVT(that *Looked) bool {
 	if this == that {
 		return true
@@ -2120,13 +1854,6 @@ func (this *Looked) EqualVT(that *Looked) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Looked) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Looked)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Use) EqualVT(that *Use) bool {
 	if this == that {
 		return true
@@ -2151,13 +1878,6 @@ func (this *Use) EqualVT(that *Use) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Use) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Use)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Signal) EqualVT(that *Signal) bool {
 	if this == that {
 		return true
@@ -2188,13 +1908,6 @@ func (this *Signal) EqualVT(that *Signal) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Signal) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Signal)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Suspend) EqualVT(that *Suspend) bool {
 	if this == that {
 		return true
@@ -2213,13 +1926,6 @@ func (this *Suspend) EqualVT(that *Suspend) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Suspend) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Suspend)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Terminate) EqualVT(that *Terminate) bool {
 	if this == that {
 		return true
@@ -2244,13 +1950,6 @@ func (this *Terminate) EqualVT(that *Terminate) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Terminate) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Terminate)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *SetLimit) EqualVT(that *SetLimit) bool {
 	if this == that {
 		return true
@@ -2272,13 +1971,6 @@ func (this *SetLimit) EqualVT(that *SetLimit) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *SetLimit) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*SetLimit)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *List) EqualVT(that *List) bool {
 	if this == that {
 		return true
@@ -2288,13 +1980,6 @@ func (this *List) EqualVT(that *List) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *List) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*List)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Watch) EqualVT(that *Watch) bool {
 	if this == that {
 		return true
@@ -2304,13 +1989,6 @@ func (this *Watch) EqualVT(that *Watch) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Watch) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Watch)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Acknowledge) EqualVT(that *Acknowledge) bool {
 	if this == that {
 		return true
@@ -2337,13 +2015,6 @@ func (this *Acknowledge) EqualVT(that *Acknowledge) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Acknowledge) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Acknowledge)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Upgrade) EqualVT(that *Upgrade) bool {
 	if this == that {
 		return true
@@ -2356,13 +2027,6 @@ func (this *Upgrade) EqualVT(that *Upgrade) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Upgrade) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Upgrade)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Stop) EqualVT(that *Stop) bool {
 	if this == that {
 		return true
@@ -2375,13 +2039,6 @@ func (this *Stop) EqualVT(that *Stop) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Stop) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Stop)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Reply) EqualVT(that *Reply) bool {
 	if this == that {
 		return true
@@ -2407,13 +2064,6 @@ func (this *Reply) EqualVT(that *Reply) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Reply) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Reply)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Reply_Launched) EqualVT(thatIface isReply_Answer) bool {
 	that, ok := thatIface.(*Reply_Launched)
 	if !ok {
@@ -2632,13 +2282,6 @@ func (this *Launched) EqualVT(that *Launched) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Launched) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Launched)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Listed) EqualVT(that *Listed) bool {
 	if this == that {
 		return true
@@ -2708,13 +2351,6 @@ func (this *Listed) EqualVT(that *Listed) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Listed) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Listed)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Caught) EqualVT(that *Caught) bool {
 	if this == that {
 		return true
@@ -2724,13 +2360,6 @@ func (this *Caught) EqualVT(that *Caught) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Caught) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Caught)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Done) EqualVT(that *Done) bool {
 	if this == that {
 		return true
@@ -2743,13 +2372,6 @@ func (this *Done) EqualVT(that *Done) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Done) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Done)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Record) EqualVT(that *Record) bool {
 	if this == that {
 		return true
@@ -2769,13 +2391,6 @@ func (this *Record) EqualVT(that *Record) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Record) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Record)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Record_Header) EqualVT(thatIface isRecord_What) bool {
 	that, ok := thatIface.(*Record_Header)
 	if !ok {
@@ -2966,13 +2581,6 @@ func (this *Header) EqualVT(that *Header) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Header) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Header)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Launching) EqualVT(that *Launching) bool {
 	if this == that {
 		return true
@@ -3027,13 +2635,6 @@ func (this *Launching) EqualVT(that *Launching) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Launching) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Launching)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Birth) EqualVT(that *Birth) bool {
 	if this == that {
 		return true
@@ -3073,13 +2674,6 @@ func (this *Birth) EqualVT(that *Birth) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Birth) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Birth)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Released) EqualVT(that *Released) bool {
 	if this == that {
 		return true
@@ -3092,13 +2686,6 @@ func (this *Released) EqualVT(that *Released) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Released) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Released)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Deadline) EqualVT(that *Deadline) bool {
 	if this == that {
 		return true
@@ -3135,13 +2722,6 @@ func (this *Deadline) EqualVT(that *Deadline) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Deadline) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Deadline)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Tombstone) EqualVT(that *Tombstone) bool {
 	if this == that {
 		return true
@@ -3157,13 +2737,6 @@ func (this *Tombstone) EqualVT(that *Tombstone) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Tombstone) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Tombstone)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *Key) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil

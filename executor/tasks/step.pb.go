@@ -15,19 +15,9 @@
 package tasks
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
 	events "stint/events"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
+	plaintext "stint/events/plain"
+	strconv "strconv"
 )
 
 type Refusal int32
@@ -56,24 +46,39 @@ func (x Refusal) Enum() *Refusal {
 }
 
 func (x Refusal) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "NOT_REFUSED"
+	case 1:
+		return "BUSY"
+	case 2:
+		return "TOO_MANY"
+	case 3:
+		return "NODE_CONFIG"
+	case 4:
+		return "NOT_YOURS"
+	case 5:
+		return "NOT_RUNNING"
+	case 6:
+		return "OVER"
+	case 7:
+		return "FAILED"
+	case 8:
+		return "BAD_NODE"
+	case 9:
+		return "BAD_GRES"
+	case 10:
+		return "TOO_MANY_NODES"
+	case 11:
+		return "TOO_MUCH_MEMORY"
+	case 12:
+		return "TOO_FEW_TASKS"
+	case 13:
+		return "BAD_PORT"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Refusal) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_tasks_step_proto_init()
-	return file_executor_tasks_step_proto_enumTypes[0].Descriptor()
-}
-
-func (Refusal) Type() protoreflect.EnumType {
-	file_executor_tasks_step_proto_init()
-	return &file_executor_tasks_step_proto_enumTypes[0]
-}
-
-func (x Refusal) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Refusal.Descriptor instead.
 func (Refusal) EnumDescriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{0}
 }
@@ -94,24 +99,19 @@ func (x Spread) Enum() *Spread {
 }
 
 func (x Spread) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "BLOCK"
+	case 1:
+		return "CYCLIC"
+	case 2:
+		return "PLANE"
+	case 3:
+		return "ARBITRARY"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Spread) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_tasks_step_proto_init()
-	return file_executor_tasks_step_proto_enumTypes[1].Descriptor()
-}
-
-func (Spread) Type() protoreflect.EnumType {
-	file_executor_tasks_step_proto_init()
-	return &file_executor_tasks_step_proto_enumTypes[1]
-}
-
-func (x Spread) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Spread.Descriptor instead.
 func (Spread) EnumDescriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{1}
 }
@@ -133,31 +133,27 @@ func (x Way) Enum() *Way {
 }
 
 func (x Way) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+	switch x {
+	case 0:
+		return "LAUNCHER"
+	case 1:
+		return "NOTHING"
+	case 2:
+		return "FILES"
+	case 3:
+		return "ONE"
+	case 4:
+		return "SAME"
+	}
+	return strconv.Itoa(int(x))
 }
 
-func (Way) Descriptor() protoreflect.EnumDescriptor {
-	file_executor_tasks_step_proto_init()
-	return file_executor_tasks_step_proto_enumTypes[2].Descriptor()
-}
-
-func (Way) Type() protoreflect.EnumType {
-	file_executor_tasks_step_proto_init()
-	return &file_executor_tasks_step_proto_enumTypes[2]
-}
-
-func (x Way) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Way.Descriptor instead.
 func (Way) EnumDescriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{2}
 }
 
 // Question is what an executor is asked on step.<node>.<who asks>: by the agent @<host>, or by the executor of another node.
 type Question struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
 	//
 	//	*Question_Create
@@ -169,38 +165,19 @@ type Question struct {
 	//	*Question_Look
 	What          isQuestion_What `protobuf_oneof:"what"`
 	Uid           uint32          `protobuf:"varint,10,opt,name=uid,proto3" json:"uid,omitempty"` // from agents: who asks, by the agent's word
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Question) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Question{}
-	mi := &file_executor_tasks_step_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Question) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Question) ProtoMessage() {}
 
-func (x *Question) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{0}
 }
@@ -329,45 +306,25 @@ func (*Question_Find) isQuestion_What() {}
 func (*Question_Look) isQuestion_What() {}
 
 type Reply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Refusal       Refusal                `protobuf:"varint,1,opt,name=refusal,proto3,enum=stint.tasks.Refusal" json:"refusal,omitempty"` // none: done
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                                 // why, a sentence
-	Created       *Created               `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	Living        []*Note                `protobuf:"bytes,4,rep,name=living,proto3" json:"living,omitempty"`     // to Which: of each step that lives there
-	Launcher      *Launcher              `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"` // to Find: where the step's srun listens
-	Seen          []*Seen                `protobuf:"bytes,6,rep,name=seen,proto3" json:"seen,omitempty"`         // to Look: what each step uses now
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Refusal       Refusal   `protobuf:"varint,1,opt,name=refusal,proto3,enum=stint.tasks.Refusal" json:"refusal,omitempty"` // none: done
+	Text          string    `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                                 // why, a sentence
+	Created       *Created  `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
+	Living        []*Note   `protobuf:"bytes,4,rep,name=living,proto3" json:"living,omitempty"`     // to Which: of each step that lives there
+	Launcher      *Launcher `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"` // to Find: where the step's srun listens
+	Seen          []*Seen   `protobuf:"bytes,6,rep,name=seen,proto3" json:"seen,omitempty"`         // to Look: what each step uses now
+	unknownFields []byte
 }
 
 func (x *Reply) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Reply{}
-	mi := &file_executor_tasks_step_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Reply) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Reply) ProtoMessage() {}
 
-func (x *Reply) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{1}
 }
@@ -415,45 +372,25 @@ func (x *Reply) GetSeen() []*Seen {
 }
 
 type Create struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`                        // the same for every try of one srun
-	LeastSeq      uint64                 `protobuf:"varint,4,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // the node must know the cluster as of this
-	WaitMs        uint32                 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`       // how long to wait for what is busy
-	Want          *Want                  `protobuf:"bytes,6,opt,name=want,proto3" json:"want,omitempty"`
-	Launcher      *Launcher              `protobuf:"bytes,7,opt,name=launcher,proto3" json:"launcher,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32    `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Nonce         []byte    `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`                        // the same for every try of one srun
+	LeastSeq      uint64    `protobuf:"varint,4,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // the node must know the cluster as of this
+	WaitMs        uint32    `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`       // how long to wait for what is busy
+	Want          *Want     `protobuf:"bytes,6,opt,name=want,proto3" json:"want,omitempty"`
+	Launcher      *Launcher `protobuf:"bytes,7,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Create) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Create{}
-	mi := &file_executor_tasks_step_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Create) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Create) ProtoMessage() {}
 
-func (x *Create) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{2}
 }
@@ -502,72 +439,52 @@ func (x *Create) GetLauncher() *Launcher {
 
 // Want is what a step asks for.
 type Want struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`                       // 0: not given
-	MinNodes      uint32                 `protobuf:"varint,3,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"` // 0: not given
-	MaxNodes      uint32                 `protobuf:"varint,4,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
-	CpusPerTask   uint32                 `protobuf:"varint,5,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"`    // 0: not given
-	TasksPerNode  uint32                 `protobuf:"varint,6,opt,name=tasks_per_node,json=tasksPerNode,proto3" json:"tasks_per_node,omitempty"` // at most; 0: not given
-	MemPerNodeMib uint64                 `protobuf:"varint,7,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3" json:"mem_per_node_mib,omitempty"`
-	MemPerCpuMib  uint64                 `protobuf:"varint,8,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3" json:"mem_per_cpu_mib,omitempty"`
-	Gres          []*events.Gres         `protobuf:"bytes,9,rep,name=gres,proto3" json:"gres,omitempty"`
-	NoGres        bool                   `protobuf:"varint,10,opt,name=no_gres,json=noGres,proto3" json:"no_gres,omitempty"`
-	Exact         bool                   `protobuf:"varint,11,opt,name=exact,proto3" json:"exact,omitempty"`     // only the CPUs its tasks need, otherwise all of its nodes
-	Overlap       bool                   `protobuf:"varint,12,opt,name=overlap,proto3" json:"overlap,omitempty"` // also CPUs that other steps use
-	Overcommit    bool                   `protobuf:"varint,13,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
-	Spread        Spread                 `protobuf:"varint,14,opt,name=spread,proto3,enum=stint.tasks.Spread" json:"spread,omitempty"`
-	Plane         uint32                 `protobuf:"varint,15,opt,name=plane,proto3" json:"plane,omitempty"`
-	Nodes         []string               `protobuf:"bytes,16,rep,name=nodes,proto3" json:"nodes,omitempty"` // that it must have; for ARBITRARY one for each task
-	Exclude       []string               `protobuf:"bytes,17,rep,name=exclude,proto3" json:"exclude,omitempty"`
-	Relative      uint32                 `protobuf:"varint,18,opt,name=relative,proto3" json:"relative,omitempty"` // with has_relative: begin at this node of the allocation
-	HasRelative   bool                   `protobuf:"varint,19,opt,name=has_relative,json=hasRelative,proto3" json:"has_relative,omitempty"`
-	Umask         uint32                 `protobuf:"varint,20,opt,name=umask,proto3" json:"umask,omitempty"`
-	Rlimits       []*events.Rlimit       `protobuf:"bytes,21,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
-	LimitS        uint32                 `protobuf:"varint,22,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
-	Packed        bool                   `protobuf:"varint,23,opt,name=packed,proto3" json:"packed,omitempty"`               // fill one node before the next
-	Bind          string                 `protobuf:"bytes,24,opt,name=bind,proto3" json:"bind,omitempty"`                    // --cpu-bind: none, cores, threads, sockets, rank; empty: the node's choice
-	BindVerbose   bool                   `protobuf:"varint,25,opt,name=bind_verbose,json=bindVerbose,proto3" json:"bind_verbose,omitempty"`
-	TasksGiven    bool                   `protobuf:"varint,26,opt,name=tasks_given,json=tasksGiven,proto3" json:"tasks_given,omitempty"` // the number of tasks was asked for
-	StdIn         string                 `protobuf:"bytes,27,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`                 // for those who look at the step: where its streams go
-	StdOut        string                 `protobuf:"bytes,28,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
-	StdErr        string                 `protobuf:"bytes,29,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
-	SpreadGiven   bool                   `protobuf:"varint,30,opt,name=spread_given,json=spreadGiven,proto3" json:"spread_given,omitempty"` // spread was asked for
-	SubmitLine    string                 `protobuf:"bytes,31,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
-	Aside         bool                   `protobuf:"varint,32,opt,name=aside,proto3" json:"aside,omitempty"`                   // no step: one process on each node, which has no number in the log and takes nothing from steps
-	GpuBind       string                 `protobuf:"bytes,33,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"` // --gpu-bind, as given; empty: as --gpus-per-task has it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string           `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tasks         uint32           `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`                       // 0: not given
+	MinNodes      uint32           `protobuf:"varint,3,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"` // 0: not given
+	MaxNodes      uint32           `protobuf:"varint,4,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`
+	CpusPerTask   uint32           `protobuf:"varint,5,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"`    // 0: not given
+	TasksPerNode  uint32           `protobuf:"varint,6,opt,name=tasks_per_node,json=tasksPerNode,proto3" json:"tasks_per_node,omitempty"` // at most; 0: not given
+	MemPerNodeMib uint64           `protobuf:"varint,7,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3" json:"mem_per_node_mib,omitempty"`
+	MemPerCpuMib  uint64           `protobuf:"varint,8,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3" json:"mem_per_cpu_mib,omitempty"`
+	Gres          []*events.Gres   `protobuf:"bytes,9,rep,name=gres,proto3" json:"gres,omitempty"`
+	NoGres        bool             `protobuf:"varint,10,opt,name=no_gres,json=noGres,proto3" json:"no_gres,omitempty"`
+	Exact         bool             `protobuf:"varint,11,opt,name=exact,proto3" json:"exact,omitempty"`     // only the CPUs its tasks need, otherwise all of its nodes
+	Overlap       bool             `protobuf:"varint,12,opt,name=overlap,proto3" json:"overlap,omitempty"` // also CPUs that other steps use
+	Overcommit    bool             `protobuf:"varint,13,opt,name=overcommit,proto3" json:"overcommit,omitempty"`
+	Spread        Spread           `protobuf:"varint,14,opt,name=spread,proto3,enum=stint.tasks.Spread" json:"spread,omitempty"`
+	Plane         uint32           `protobuf:"varint,15,opt,name=plane,proto3" json:"plane,omitempty"`
+	Nodes         []string         `protobuf:"bytes,16,rep,name=nodes,proto3" json:"nodes,omitempty"` // that it must have; for ARBITRARY one for each task
+	Exclude       []string         `protobuf:"bytes,17,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	Relative      uint32           `protobuf:"varint,18,opt,name=relative,proto3" json:"relative,omitempty"` // with has_relative: begin at this node of the allocation
+	HasRelative   bool             `protobuf:"varint,19,opt,name=has_relative,json=hasRelative,proto3" json:"has_relative,omitempty"`
+	Umask         uint32           `protobuf:"varint,20,opt,name=umask,proto3" json:"umask,omitempty"`
+	Rlimits       []*events.Rlimit `protobuf:"bytes,21,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
+	LimitS        uint32           `protobuf:"varint,22,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"` // 0: none of its own
+	Packed        bool             `protobuf:"varint,23,opt,name=packed,proto3" json:"packed,omitempty"`               // fill one node before the next
+	Bind          string           `protobuf:"bytes,24,opt,name=bind,proto3" json:"bind,omitempty"`                    // --cpu-bind: none, cores, threads, sockets, rank; empty: the node's choice
+	BindVerbose   bool             `protobuf:"varint,25,opt,name=bind_verbose,json=bindVerbose,proto3" json:"bind_verbose,omitempty"`
+	TasksGiven    bool             `protobuf:"varint,26,opt,name=tasks_given,json=tasksGiven,proto3" json:"tasks_given,omitempty"` // the number of tasks was asked for
+	StdIn         string           `protobuf:"bytes,27,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`                 // for those who look at the step: where its streams go
+	StdOut        string           `protobuf:"bytes,28,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
+	StdErr        string           `protobuf:"bytes,29,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
+	SpreadGiven   bool             `protobuf:"varint,30,opt,name=spread_given,json=spreadGiven,proto3" json:"spread_given,omitempty"` // spread was asked for
+	SubmitLine    string           `protobuf:"bytes,31,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	Aside         bool             `protobuf:"varint,32,opt,name=aside,proto3" json:"aside,omitempty"`                   // no step: one process on each node, which has no number in the log and takes nothing from steps
+	GpuBind       string           `protobuf:"bytes,33,opt,name=gpu_bind,json=gpuBind,proto3" json:"gpu_bind,omitempty"` // --gpu-bind, as given; empty: as --gpus-per-task has it
+	unknownFields []byte
 }
 
 func (x *Want) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Want{}
-	mi := &file_executor_tasks_step_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Want) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Want) ProtoMessage() {}
 
-func (x *Want) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Want.ProtoReflect.Descriptor instead.
 func (*Want) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{3}
 }
@@ -805,45 +722,25 @@ func (x *Want) GetGpuBind() string {
 
 // Launcher is where srun listens and what proves that one may speak to it.
 type Launcher struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Addresses     []string               `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"` // in the order to be tried
-	Port          uint32                 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
-	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
-	Host          string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
-	Boot          string                 `protobuf:"bytes,5,opt,name=boot,proto3" json:"boot,omitempty"` // of its machine and network: the first address counts only there
-	Pid           uint32                 `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Addresses     []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"` // in the order to be tried
+	Port          uint32   `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	Token         []byte   `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Host          string   `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	Boot          string   `protobuf:"bytes,5,opt,name=boot,proto3" json:"boot,omitempty"` // of its machine and network: the first address counts only there
+	Pid           uint32   `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Launcher) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Launcher{}
-	mi := &file_executor_tasks_step_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Launcher) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Launcher) ProtoMessage() {}
 
-func (x *Launcher) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Launcher.ProtoReflect.Descriptor instead.
 func (*Launcher) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{4}
 }
@@ -891,46 +788,26 @@ func (x *Launcher) GetPid() uint32 {
 }
 
 type Created struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           uint32                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	Parts         []*Part                `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"` // in the order of the step's nodes
-	Warning       string                 `protobuf:"bytes,4,opt,name=warning,proto3" json:"warning,omitempty"`
-	CompatOld     uint32                 `protobuf:"varint,5,opt,name=compat_old,json=compatOld,proto3" json:"compat_old,omitempty"` // 1: Slurm 22.05 is emulated
-	KillWaitS     uint32                 `protobuf:"varint,6,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
-	Site          *Site                  `protobuf:"bytes,7,opt,name=site,proto3" json:"site,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Run           uint32  `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Parts         []*Part `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"` // in the order of the step's nodes
+	Warning       string  `protobuf:"bytes,4,opt,name=warning,proto3" json:"warning,omitempty"`
+	CompatOld     uint32  `protobuf:"varint,5,opt,name=compat_old,json=compatOld,proto3" json:"compat_old,omitempty"` // 1: Slurm 22.05 is emulated
+	KillWaitS     uint32  `protobuf:"varint,6,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
+	Site          *Site   `protobuf:"bytes,7,opt,name=site,proto3" json:"site,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Created) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Created{}
-	mi := &file_executor_tasks_step_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Created) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Created) ProtoMessage() {}
 
-func (x *Created) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{5}
 }
@@ -986,43 +863,23 @@ func (x *Created) GetSite() *Site {
 
 // Site is what the site's configuration says to launchers, where they have not been told otherwise.
 type Site struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	WaitS         uint32                 `protobuf:"varint,1,opt,name=wait_s,json=waitS,proto3" json:"wait_s,omitempty"`               // WaitTime
-	KillOnBad     bool                   `protobuf:"varint,2,opt,name=kill_on_bad,json=killOnBad,proto3" json:"kill_on_bad,omitempty"` // KillOnBadExit
-	Prolog        string                 `protobuf:"bytes,3,opt,name=prolog,proto3" json:"prolog,omitempty"`                           // SrunProlog
-	Epilog        string                 `protobuf:"bytes,4,opt,name=epilog,proto3" json:"epilog,omitempty"`                           // SrunEpilog
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WaitS         uint32 `protobuf:"varint,1,opt,name=wait_s,json=waitS,proto3" json:"wait_s,omitempty"`               // WaitTime
+	KillOnBad     bool   `protobuf:"varint,2,opt,name=kill_on_bad,json=killOnBad,proto3" json:"kill_on_bad,omitempty"` // KillOnBadExit
+	Prolog        string `protobuf:"bytes,3,opt,name=prolog,proto3" json:"prolog,omitempty"`                           // SrunProlog
+	Epilog        string `protobuf:"bytes,4,opt,name=epilog,proto3" json:"epilog,omitempty"`                           // SrunEpilog
+	unknownFields []byte
 }
 
 func (x *Site) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Site{}
-	mi := &file_executor_tasks_step_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Site) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Site) ProtoMessage() {}
 
-func (x *Site) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{6}
 }
@@ -1057,48 +914,28 @@ func (x *Site) GetEpilog() string {
 
 // Part is a node's part of a step.
 type Part struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Tasks         []uint32               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks, ascending
-	Cpus          []uint64               `protobuf:"varint,3,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`   // bit words
-	Gres          []*events.GresShare    `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"`
-	MemoryMib     uint64                 `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`          // limit; 0: that of the job
-	MemoryCounts  bool                   `protobuf:"varint,6,opt,name=memory_counts,json=memoryCounts,proto3" json:"memory_counts,omitempty"` // no other step has it meanwhile
-	GresCounts    bool                   `protobuf:"varint,7,opt,name=gres_counts,json=gresCounts,proto3" json:"gres_counts,omitempty"`
-	GpusPerTask   uint32                 `protobuf:"varint,8,opt,name=gpus_per_task,json=gpusPerTask,proto3" json:"gpus_per_task,omitempty"`
-	CpusPerTask   uint32                 `protobuf:"varint,9,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string              `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Tasks         []uint32            `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks, ascending
+	Cpus          []uint64            `protobuf:"varint,3,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`   // bit words
+	Gres          []*events.GresShare `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"`
+	MemoryMib     uint64              `protobuf:"varint,5,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`          // limit; 0: that of the job
+	MemoryCounts  bool                `protobuf:"varint,6,opt,name=memory_counts,json=memoryCounts,proto3" json:"memory_counts,omitempty"` // no other step has it meanwhile
+	GresCounts    bool                `protobuf:"varint,7,opt,name=gres_counts,json=gresCounts,proto3" json:"gres_counts,omitempty"`
+	GpusPerTask   uint32              `protobuf:"varint,8,opt,name=gpus_per_task,json=gpusPerTask,proto3" json:"gpus_per_task,omitempty"`
+	CpusPerTask   uint32              `protobuf:"varint,9,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Part) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Part{}
-	mi := &file_executor_tasks_step_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Part) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Part) ProtoMessage() {}
 
-func (x *Part) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{7}
 }
@@ -1167,47 +1004,27 @@ func (x *Part) GetCpusPerTask() uint32 {
 }
 
 type Launch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	Want          *Want                  `protobuf:"bytes,4,opt,name=want,proto3" json:"want,omitempty"`
-	Launcher      *Launcher              `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"`
-	Parts         []*Part                `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty"`
-	LeastSeq      uint64                 `protobuf:"varint,7,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"`
-	Nonce         []byte                 `protobuf:"bytes,8,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32    `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32    `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32    `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Want          *Want     `protobuf:"bytes,4,opt,name=want,proto3" json:"want,omitempty"`
+	Launcher      *Launcher `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	Parts         []*Part   `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty"`
+	LeastSeq      uint64    `protobuf:"varint,7,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"`
+	Nonce         []byte    `protobuf:"bytes,8,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Launch) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Launch{}
-	mi := &file_executor_tasks_step_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Launch) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Launch) ProtoMessage() {}
 
-func (x *Launch) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Launch.ProtoReflect.Descriptor instead.
 func (*Launch) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{8}
 }
@@ -1270,41 +1087,21 @@ func (x *Launch) GetNonce() []byte {
 
 // Find asks for a step that lives: its parts, and its srun.
 type Find struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Step          uint32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Find) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Find{}
-	mi := &file_executor_tasks_step_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Find) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Find) ProtoMessage() {}
 
-func (x *Find) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Find.ProtoReflect.Descriptor instead.
 func (*Find) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{9}
 }
@@ -1325,42 +1122,22 @@ func (x *Find) GetStep() uint32 {
 
 // Look asks what steps use on a node at this moment.
 type Look struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Steps         []uint32               `protobuf:"varint,2,rep,packed,name=steps,proto3" json:"steps,omitempty"` // none: all
-	Nodes         []string               `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`         // to the agent: which nodes to ask
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Steps         []uint32 `protobuf:"varint,2,rep,packed,name=steps,proto3" json:"steps,omitempty"` // none: all
+	Nodes         []string `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`         // to the agent: which nodes to ask
+	unknownFields []byte
 }
 
 func (x *Look) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Look{}
-	mi := &file_executor_tasks_step_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Look) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Look) ProtoMessage() {}
 
-func (x *Look) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{10}
 }
@@ -1387,44 +1164,24 @@ func (x *Look) GetNodes() []string {
 }
 
 type Seen struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Tasks         []*TaskUse             `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"` // in the order of their ranks; of a batch step: all of it as one
-	Pids          []uint32               `protobuf:"varint,4,rep,packed,name=pids,proto3" json:"pids,omitempty"`
-	Khz           uint64                 `protobuf:"varint,5,opt,name=khz,proto3" json:"khz,omitempty"` // how fast the node's CPUs run, 0: not told
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Step          uint32     `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Node          string     `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Tasks         []*TaskUse `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"` // in the order of their ranks; of a batch step: all of it as one
+	Pids          []uint32   `protobuf:"varint,4,rep,packed,name=pids,proto3" json:"pids,omitempty"`
+	Khz           uint64     `protobuf:"varint,5,opt,name=khz,proto3" json:"khz,omitempty"` // how fast the node's CPUs run, 0: not told
+	unknownFields []byte
 }
 
 func (x *Seen) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Seen{}
-	mi := &file_executor_tasks_step_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Seen) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Seen) ProtoMessage() {}
 
-func (x *Seen) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{11}
 }
@@ -1466,46 +1223,26 @@ func (x *Seen) GetKhz() uint64 {
 
 // TaskUse: what the processes of a task have used so far, and the most that they had.
 type TaskUse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	CpuUs         uint64                 `protobuf:"varint,2,opt,name=cpu_us,json=cpuUs,proto3" json:"cpu_us,omitempty"`
-	RssKib        uint64                 `protobuf:"varint,3,opt,name=rss_kib,json=rssKib,proto3" json:"rss_kib,omitempty"` // at most
-	VmKib         uint64                 `protobuf:"varint,4,opt,name=vm_kib,json=vmKib,proto3" json:"vm_kib,omitempty"`
-	Pages         uint64                 `protobuf:"varint,5,opt,name=pages,proto3" json:"pages,omitempty"` // major faults
-	ReadBytes     uint64                 `protobuf:"varint,6,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
-	WriteBytes    uint64                 `protobuf:"varint,7,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Rank          uint32 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	CpuUs         uint64 `protobuf:"varint,2,opt,name=cpu_us,json=cpuUs,proto3" json:"cpu_us,omitempty"`
+	RssKib        uint64 `protobuf:"varint,3,opt,name=rss_kib,json=rssKib,proto3" json:"rss_kib,omitempty"` // at most
+	VmKib         uint64 `protobuf:"varint,4,opt,name=vm_kib,json=vmKib,proto3" json:"vm_kib,omitempty"`
+	Pages         uint64 `protobuf:"varint,5,opt,name=pages,proto3" json:"pages,omitempty"` // major faults
+	ReadBytes     uint64 `protobuf:"varint,6,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	WriteBytes    uint64 `protobuf:"varint,7,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	unknownFields []byte
 }
 
 func (x *TaskUse) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = TaskUse{}
-	mi := &file_executor_tasks_step_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TaskUse) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TaskUse) ProtoMessage() {}
 
-func (x *TaskUse) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TaskUse.ProtoReflect.Descriptor instead.
 func (*TaskUse) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{12}
 }
@@ -1560,42 +1297,22 @@ func (x *TaskUse) GetWriteBytes() uint64 {
 }
 
 type Ended struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Ended) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Ended{}
-	mi := &file_executor_tasks_step_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Ended) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Ended) ProtoMessage() {}
 
-func (x *Ended) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{13}
 }
@@ -1622,42 +1339,22 @@ func (x *Ended) GetStep() uint32 {
 }
 
 type Which struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	LeastSeq      uint64                 `protobuf:"varint,3,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	LeastSeq      uint64 `protobuf:"varint,3,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Which) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Which{}
-	mi := &file_executor_tasks_step_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Which) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Which) ProtoMessage() {}
 
-func (x *Which) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Which.ProtoReflect.Descriptor instead.
 func (*Which) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{14}
 }
@@ -1684,42 +1381,22 @@ func (x *Which) GetLeastSeq() uint64 {
 }
 
 type End struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Run           uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Step          uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields []byte
 }
 
 func (x *End) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = End{}
-	mi := &file_executor_tasks_step_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *End) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*End) ProtoMessage() {}
 
-func (x *End) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{15}
 }
@@ -1748,45 +1425,25 @@ func (x *End) GetStep() uint32 {
 // Live is a step that the first node of a run has made. It is remembered nowhere: an executor that comes after this one, or another
 // node when this one is lost, learns from the nodes what lives, and from the log which numbers were given out.
 type Live struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Parts         []*Part                `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
-	Open          []string               `protobuf:"bytes,4,rep,name=open,proto3" json:"open,omitempty"` // nodes where it lives
-	Overlap       bool                   `protobuf:"varint,5,opt,name=overlap,proto3" json:"overlap,omitempty"`
-	Launcher      *Launcher              `protobuf:"bytes,6,opt,name=launcher,proto3" json:"launcher,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Step          uint32    `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Nonce         []byte    `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Parts         []*Part   `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	Open          []string  `protobuf:"bytes,4,rep,name=open,proto3" json:"open,omitempty"` // nodes where it lives
+	Overlap       bool      `protobuf:"varint,5,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Launcher      *Launcher `protobuf:"bytes,6,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Live) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Live{}
-	mi := &file_executor_tasks_step_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Live) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Live) ProtoMessage() {}
 
-func (x *Live) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{16}
 }
@@ -1835,45 +1492,25 @@ func (x *Live) GetLauncher() *Launcher {
 
 // Note is what a node remembers of its part of a step: its supervisor keeps it for as long as the log has not heard of the end.
 type Note struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Part          *Part                  `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`
-	Nonce         []byte                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Overlap       bool                   `protobuf:"varint,4,opt,name=overlap,proto3" json:"overlap,omitempty"`
-	Launcher      *Launcher              `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"`
-	Fact          *events.StepPart       `protobuf:"bytes,6,opt,name=fact,proto3" json:"fact,omitempty"` // what the log is told
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Step          uint32           `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Part          *Part            `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`
+	Nonce         []byte           `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Overlap       bool             `protobuf:"varint,4,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Launcher      *Launcher        `protobuf:"bytes,5,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	Fact          *events.StepPart `protobuf:"bytes,6,opt,name=fact,proto3" json:"fact,omitempty"` // what the log is told
+	unknownFields []byte
 }
 
 func (x *Note) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Note{}
-	mi := &file_executor_tasks_step_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Note) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Note) ProtoMessage() {}
 
-func (x *Note) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{17}
 }
@@ -1922,52 +1559,32 @@ func (x *Note) GetFact() *events.StepPart {
 
 // Order is what a keeper is told in its environment.
 type Order struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Launcher      *Launcher              `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"`
-	Node          uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"` // place among the step's nodes
-	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`  // of the node
-	Tasks         []uint32               `protobuf:"varint,4,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
-	Affinity      []*Affinity            `protobuf:"bytes,5,rep,name=affinity,proto3" json:"affinity,omitempty"`                        // of each task, in the same order; none: all the same
-	Environ       [][]byte               `protobuf:"bytes,6,rep,name=environ,proto3" json:"environ,omitempty"`                          // NAME=value, the same for all tasks here
-	TaskProlog    string                 `protobuf:"bytes,20,opt,name=task_prolog,json=taskProlog,proto3" json:"task_prolog,omitempty"` // of the site, before that of the launcher
-	TaskEpilog    string                 `protobuf:"bytes,21,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"` // of the site, after that of the launcher
-	TaskEnviron   []*TaskEnviron         `protobuf:"bytes,7,rep,name=task_environ,json=taskEnviron,proto3" json:"task_environ,omitempty"`
-	Verbose       string                 `protobuf:"bytes,8,opt,name=verbose,proto3" json:"verbose,omitempty"`
-	KillWaitS     uint32                 `protobuf:"varint,9,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
-	Step          string                 `protobuf:"bytes,10,opt,name=step,proto3" json:"step,omitempty"`                             // job.step, for people
-	CompatOld     uint32                 `protobuf:"varint,11,opt,name=compat_old,json=compatOld,proto3" json:"compat_old,omitempty"` // 1: Slurm 22.05 is emulated
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Launcher      *Launcher      `protobuf:"bytes,1,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	Node          uint32         `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"` // place among the step's nodes
+	Name          string         `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`  // of the node
+	Tasks         []uint32       `protobuf:"varint,4,rep,packed,name=tasks,proto3" json:"tasks,omitempty"`
+	Affinity      []*Affinity    `protobuf:"bytes,5,rep,name=affinity,proto3" json:"affinity,omitempty"`                        // of each task, in the same order; none: all the same
+	Environ       [][]byte       `protobuf:"bytes,6,rep,name=environ,proto3" json:"environ,omitempty"`                          // NAME=value, the same for all tasks here
+	TaskProlog    string         `protobuf:"bytes,20,opt,name=task_prolog,json=taskProlog,proto3" json:"task_prolog,omitempty"` // of the site, before that of the launcher
+	TaskEpilog    string         `protobuf:"bytes,21,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"` // of the site, after that of the launcher
+	TaskEnviron   []*TaskEnviron `protobuf:"bytes,7,rep,name=task_environ,json=taskEnviron,proto3" json:"task_environ,omitempty"`
+	Verbose       string         `protobuf:"bytes,8,opt,name=verbose,proto3" json:"verbose,omitempty"`
+	KillWaitS     uint32         `protobuf:"varint,9,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
+	Step          string         `protobuf:"bytes,10,opt,name=step,proto3" json:"step,omitempty"`                             // job.step, for people
+	CompatOld     uint32         `protobuf:"varint,11,opt,name=compat_old,json=compatOld,proto3" json:"compat_old,omitempty"` // 1: Slurm 22.05 is emulated
+	unknownFields []byte
 }
 
 func (x *Order) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Order{}
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Order) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Order) ProtoMessage() {}
 
-func (x *Order) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{18}
 }
@@ -2064,40 +1681,20 @@ func (x *Order) GetCompatOld() uint32 {
 }
 
 type Affinity struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cpus          []uint64               `protobuf:"varint,1,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cpus          []uint64 `protobuf:"varint,1,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Affinity) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Affinity{}
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Affinity) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Affinity) ProtoMessage() {}
 
-func (x *Affinity) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Affinity.ProtoReflect.Descriptor instead.
 func (*Affinity) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{19}
 }
@@ -2110,41 +1707,21 @@ func (x *Affinity) GetCpus() []uint64 {
 }
 
 type TaskEnviron struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Environ       [][]byte               `protobuf:"bytes,1,rep,name=environ,proto3" json:"environ,omitempty"`
-	Said          []string               `protobuf:"bytes,2,rep,name=said,proto3" json:"said,omitempty"` // to be told in its standard error before it starts
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Environ       [][]byte `protobuf:"bytes,1,rep,name=environ,proto3" json:"environ,omitempty"`
+	Said          []string `protobuf:"bytes,2,rep,name=said,proto3" json:"said,omitempty"` // to be told in its standard error before it starts
+	unknownFields []byte
 }
 
 func (x *TaskEnviron) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = TaskEnviron{}
-	mi := &file_executor_tasks_step_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *TaskEnviron) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*TaskEnviron) ProtoMessage() {}
 
-func (x *TaskEnviron) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TaskEnviron.ProtoReflect.Descriptor instead.
 func (*TaskEnviron) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{20}
 }
@@ -2165,55 +1742,35 @@ func (x *TaskEnviron) GetSaid() []string {
 
 // Begin is the first frame from srun.
 type Begin struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Programs      []*Program             `protobuf:"bytes,1,rep,name=programs,proto3" json:"programs,omitempty"` // one, or with --multi-prog one for each range of tasks
-	Environ       [][]byte               `protobuf:"bytes,2,rep,name=environ,proto3" json:"environ,omitempty"`
-	Dir           []byte                 `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
-	Pty           bool                   `protobuf:"varint,4,opt,name=pty,proto3" json:"pty,omitempty"` // task 0 gets a terminal
-	Rows          uint32                 `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
-	Columns       uint32                 `protobuf:"varint,6,opt,name=columns,proto3" json:"columns,omitempty"`
-	Term          string                 `protobuf:"bytes,7,opt,name=term,proto3" json:"term,omitempty"`
-	Stdin         *Stream                `protobuf:"bytes,8,opt,name=stdin,proto3" json:"stdin,omitempty"`
-	Stdout        *Stream                `protobuf:"bytes,9,opt,name=stdout,proto3" json:"stdout,omitempty"`
-	Stderr        *Stream                `protobuf:"bytes,10,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	Gtids         [][]byte               `protobuf:"bytes,12,rep,name=gtids,proto3" json:"gtids,omitempty"`
-	TaskProlog    []byte                 `protobuf:"bytes,13,opt,name=task_prolog,json=taskProlog,proto3" json:"task_prolog,omitempty"`
-	TaskEpilog    []byte                 `protobuf:"bytes,14,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"`
-	BadCwdOk      bool                   `protobuf:"varint,15,opt,name=bad_cwd_ok,json=badCwdOk,proto3" json:"bad_cwd_ok,omitempty"`
-	Memory        *Memory                `protobuf:"bytes,16,opt,name=memory,proto3" json:"memory,omitempty"`
-	Receive       *Receive               `protobuf:"bytes,17,opt,name=receive,proto3" json:"receive,omitempty"` // aside: take a file in; no program is run
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Programs      []*Program `protobuf:"bytes,1,rep,name=programs,proto3" json:"programs,omitempty"` // one, or with --multi-prog one for each range of tasks
+	Environ       [][]byte   `protobuf:"bytes,2,rep,name=environ,proto3" json:"environ,omitempty"`
+	Dir           []byte     `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
+	Pty           bool       `protobuf:"varint,4,opt,name=pty,proto3" json:"pty,omitempty"` // task 0 gets a terminal
+	Rows          uint32     `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
+	Columns       uint32     `protobuf:"varint,6,opt,name=columns,proto3" json:"columns,omitempty"`
+	Term          string     `protobuf:"bytes,7,opt,name=term,proto3" json:"term,omitempty"`
+	Stdin         *Stream    `protobuf:"bytes,8,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	Stdout        *Stream    `protobuf:"bytes,9,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr        *Stream    `protobuf:"bytes,10,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Gtids         [][]byte   `protobuf:"bytes,12,rep,name=gtids,proto3" json:"gtids,omitempty"`
+	TaskProlog    []byte     `protobuf:"bytes,13,opt,name=task_prolog,json=taskProlog,proto3" json:"task_prolog,omitempty"`
+	TaskEpilog    []byte     `protobuf:"bytes,14,opt,name=task_epilog,json=taskEpilog,proto3" json:"task_epilog,omitempty"`
+	BadCwdOk      bool       `protobuf:"varint,15,opt,name=bad_cwd_ok,json=badCwdOk,proto3" json:"bad_cwd_ok,omitempty"`
+	Memory        *Memory    `protobuf:"bytes,16,opt,name=memory,proto3" json:"memory,omitempty"`
+	Receive       *Receive   `protobuf:"bytes,17,opt,name=receive,proto3" json:"receive,omitempty"` // aside: take a file in; no program is run
+	unknownFields []byte
 }
 
 func (x *Begin) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Begin{}
-	mi := &file_executor_tasks_step_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Begin) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Begin) ProtoMessage() {}
 
-func (x *Begin) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Begin.ProtoReflect.Descriptor instead.
 func (*Begin) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{21}
 }
@@ -2332,42 +1889,22 @@ func (x *Begin) GetReceive() *Receive {
 
 // Memory is where tasks get their memory from (--mem-bind); without a kind where the kernel likes.
 type Memory struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // local, rank, map_mem, mask_mem
-	List          []uint64               `protobuf:"varint,2,rep,packed,name=list,proto3" json:"list,omitempty"` // numbers of nodes of memory, or masks of them: a task after the other, and again from the front
-	Prefer        bool                   `protobuf:"varint,3,opt,name=prefer,proto3" json:"prefer,omitempty"`    // from elsewhere if there is none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Kind          string   `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // local, rank, map_mem, mask_mem
+	List          []uint64 `protobuf:"varint,2,rep,packed,name=list,proto3" json:"list,omitempty"` // numbers of nodes of memory, or masks of them: a task after the other, and again from the front
+	Prefer        bool     `protobuf:"varint,3,opt,name=prefer,proto3" json:"prefer,omitempty"`    // from elsewhere if there is none
+	unknownFields []byte
 }
 
 func (x *Memory) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Memory{}
-	mi := &file_executor_tasks_step_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Memory) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Memory) ProtoMessage() {}
 
-func (x *Memory) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{22}
 }
@@ -2395,47 +1932,27 @@ func (x *Memory) GetPrefer() bool {
 
 // Receive is what a node is told of a file that comes to it.
 type Receive struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Mode          uint32                 `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"`
-	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`                       // replace what is there
-	AccessNs      int64                  `protobuf:"varint,4,opt,name=access_ns,json=accessNs,proto3" json:"access_ns,omitempty"` // times to set, 0: none
-	ChangeNs      int64                  `protobuf:"varint,5,opt,name=change_ns,json=changeNs,proto3" json:"change_ns,omitempty"`
-	Relays        bool                   `protobuf:"varint,6,opt,name=relays,proto3" json:"relays,omitempty"` // it is to open a port (Told.code) for others, and to pass on to as many as children says
-	Children      uint32                 `protobuf:"varint,7,opt,name=children,proto3" json:"children,omitempty"`
-	From          *Launcher              `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"` // take it from there, not from the launcher
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Path          []byte    `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Mode          uint32    `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	Force         bool      `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`                       // replace what is there
+	AccessNs      int64     `protobuf:"varint,4,opt,name=access_ns,json=accessNs,proto3" json:"access_ns,omitempty"` // times to set, 0: none
+	ChangeNs      int64     `protobuf:"varint,5,opt,name=change_ns,json=changeNs,proto3" json:"change_ns,omitempty"`
+	Relays        bool      `protobuf:"varint,6,opt,name=relays,proto3" json:"relays,omitempty"` // it is to open a port (Told.code) for others, and to pass on to as many as children says
+	Children      uint32    `protobuf:"varint,7,opt,name=children,proto3" json:"children,omitempty"`
+	From          *Launcher `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"` // take it from there, not from the launcher
+	unknownFields []byte
 }
 
 func (x *Receive) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Receive{}
-	mi := &file_executor_tasks_step_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Receive) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Receive) ProtoMessage() {}
 
-func (x *Receive) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{23}
 }
@@ -2497,41 +2014,21 @@ func (x *Receive) GetFrom() *Launcher {
 }
 
 type Program struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Argv          [][]byte               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks it is for, bit words; none: all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Argv          [][]byte `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
+	Tasks         []uint64 `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // ranks it is for, bit words; none: all
+	unknownFields []byte
 }
 
 func (x *Program) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Program{}
-	mi := &file_executor_tasks_step_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Program) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Program) ProtoMessage() {}
 
-func (x *Program) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{24}
 }
@@ -2552,43 +2049,23 @@ func (x *Program) GetTasks() []uint64 {
 
 // Stream says where a stream of the tasks goes: to srun, nowhere, or into files that the node opens.
 type Stream struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Way           Way                    `protobuf:"varint,1,opt,name=way,proto3,enum=stint.tasks.Way" json:"way,omitempty"`
-	Path          []byte                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"` // FILES: a pattern without what srun knows (%t %n %N %s are left)
-	Append        bool                   `protobuf:"varint,3,opt,name=append,proto3" json:"append,omitempty"`
-	Only          uint32                 `protobuf:"varint,4,opt,name=only,proto3" json:"only,omitempty"` // ONE: this task's alone, the others have none
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Way           Way    `protobuf:"varint,1,opt,name=way,proto3,enum=stint.tasks.Way" json:"way,omitempty"`
+	Path          []byte `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"` // FILES: a pattern without what srun knows (%t %n %N %s are left)
+	Append        bool   `protobuf:"varint,3,opt,name=append,proto3" json:"append,omitempty"`
+	Only          uint32 `protobuf:"varint,4,opt,name=only,proto3" json:"only,omitempty"` // ONE: this task's alone, the others have none
+	unknownFields []byte
 }
 
 func (x *Stream) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Stream{}
-	mi := &file_executor_tasks_step_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Stream) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Stream) ProtoMessage() {}
 
-func (x *Stream) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{25}
 }
@@ -2623,45 +2100,25 @@ func (x *Stream) GetOnly() uint32 {
 
 // Told is a frame from a keeper that is not output.
 type Told struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tasks         []uint32               `protobuf:"varint,1,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // Started: ranks; Exited: ranks with the same end
-	Pids          []uint32               `protobuf:"varint,2,rep,packed,name=pids,proto3" json:"pids,omitempty"`
-	Code          uint32                 `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`
-	Signal        uint32                 `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
-	Core          bool                   `protobuf:"varint,5,opt,name=core,proto3" json:"core,omitempty"`
-	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tasks         []uint32 `protobuf:"varint,1,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // Started: ranks; Exited: ranks with the same end
+	Pids          []uint32 `protobuf:"varint,2,rep,packed,name=pids,proto3" json:"pids,omitempty"`
+	Code          uint32   `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`
+	Signal        uint32   `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`
+	Core          bool     `protobuf:"varint,5,opt,name=core,proto3" json:"core,omitempty"`
+	Text          string   `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Told) Reset() {
-	file_executor_tasks_step_proto_init()
 	*x = Told{}
-	mi := &file_executor_tasks_step_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Told) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Told) ProtoMessage() {}
 
-func (x *Told) ProtoReflect() protoreflect.Message {
-	file_executor_tasks_step_proto_init()
-	mi := &file_executor_tasks_step_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Told.ProtoReflect.Descriptor instead.
 func (*Told) Descriptor() ([]byte, []int) {
 	return file_executor_tasks_step_proto_rawDescGZIP(), []int{26}
 }
@@ -2708,377 +2165,75 @@ func (x *Told) GetText() string {
 	return ""
 }
 
-var File_executor_tasks_step_proto protoreflect.FileDescriptor
-
-const file_executor_tasks_step_proto_rawDesc = "" +
-	"\n" +
-	"\x19executor/tasks/step.proto\x12\vstint.tasks\x1a\x13events/events.proto\"\xd2\x02\n" +
-	"\bQuestion\x12-\n" +
-	"\x06create\x18\x01 \x01(\v2\x13.stint.tasks.CreateH\x00R\x06create\x12-\n" +
-	"\x06launch\x18\x02 \x01(\v2\x13.stint.tasks.LaunchH\x00R\x06launch\x12*\n" +
-	"\x05ended\x18\x03 \x01(\v2\x12.stint.tasks.EndedH\x00R\x05ended\x12*\n" +
-	"\x05which\x18\x04 \x01(\v2\x12.stint.tasks.WhichH\x00R\x05which\x12$\n" +
-	"\x03end\x18\x05 \x01(\v2\x10.stint.tasks.EndH\x00R\x03end\x12'\n" +
-	"\x04find\x18\x06 \x01(\v2\x11.stint.tasks.FindH\x00R\x04find\x12'\n" +
-	"\x04look\x18\a \x01(\v2\x11.stint.tasks.LookH\x00R\x04look\x12\x10\n" +
-	"\x03uid\x18\n" +
-	" \x01(\rR\x03uidB\x06\n" +
-	"\x04what\"\x80\x02\n" +
-	"\x05Reply\x12.\n" +
-	"\arefusal\x18\x01 \x01(\x0e2\x14.stint.tasks.RefusalR\arefusal\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12.\n" +
-	"\acreated\x18\x03 \x01(\v2\x14.stint.tasks.CreatedR\acreated\x12)\n" +
-	"\x06living\x18\x04 \x03(\v2\x11.stint.tasks.NoteR\x06living\x121\n" +
-	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12%\n" +
-	"\x04seen\x18\x06 \x03(\v2\x11.stint.tasks.SeenR\x04seen\"\xc0\x01\n" +
-	"\x06Create\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12\x1b\n" +
-	"\tleast_seq\x18\x04 \x01(\x04R\bleastSeq\x12\x17\n" +
-	"\await_ms\x18\x05 \x01(\rR\x06waitMs\x12%\n" +
-	"\x04want\x18\x06 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
-	"\blauncher\x18\a \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xd4\a\n" +
-	"\x04Want\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05tasks\x18\x02 \x01(\rR\x05tasks\x12\x1b\n" +
-	"\tmin_nodes\x18\x03 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\x04 \x01(\rR\bmaxNodes\x12\"\n" +
-	"\rcpus_per_task\x18\x05 \x01(\rR\vcpusPerTask\x12$\n" +
-	"\x0etasks_per_node\x18\x06 \x01(\rR\ftasksPerNode\x12'\n" +
-	"\x10mem_per_node_mib\x18\a \x01(\x04R\rmemPerNodeMib\x12%\n" +
-	"\x0fmem_per_cpu_mib\x18\b \x01(\x04R\fmemPerCpuMib\x12&\n" +
-	"\x04gres\x18\t \x03(\v2\x12.stint.events.GresR\x04gres\x12\x17\n" +
-	"\ano_gres\x18\n" +
-	" \x01(\bR\x06noGres\x12\x14\n" +
-	"\x05exact\x18\v \x01(\bR\x05exact\x12\x18\n" +
-	"\aoverlap\x18\f \x01(\bR\aoverlap\x12\x1e\n" +
-	"\n" +
-	"overcommit\x18\r \x01(\bR\n" +
-	"overcommit\x12+\n" +
-	"\x06spread\x18\x0e \x01(\x0e2\x13.stint.tasks.SpreadR\x06spread\x12\x14\n" +
-	"\x05plane\x18\x0f \x01(\rR\x05plane\x12\x14\n" +
-	"\x05nodes\x18\x10 \x03(\tR\x05nodes\x12\x18\n" +
-	"\aexclude\x18\x11 \x03(\tR\aexclude\x12\x1a\n" +
-	"\brelative\x18\x12 \x01(\rR\brelative\x12!\n" +
-	"\fhas_relative\x18\x13 \x01(\bR\vhasRelative\x12\x14\n" +
-	"\x05umask\x18\x14 \x01(\rR\x05umask\x12.\n" +
-	"\arlimits\x18\x15 \x03(\v2\x14.stint.events.RlimitR\arlimits\x12\x17\n" +
-	"\alimit_s\x18\x16 \x01(\rR\x06limitS\x12\x16\n" +
-	"\x06packed\x18\x17 \x01(\bR\x06packed\x12\x12\n" +
-	"\x04bind\x18\x18 \x01(\tR\x04bind\x12!\n" +
-	"\fbind_verbose\x18\x19 \x01(\bR\vbindVerbose\x12\x1f\n" +
-	"\vtasks_given\x18\x1a \x01(\bR\n" +
-	"tasksGiven\x12\x15\n" +
-	"\x06std_in\x18\x1b \x01(\tR\x05stdIn\x12\x17\n" +
-	"\astd_out\x18\x1c \x01(\tR\x06stdOut\x12\x17\n" +
-	"\astd_err\x18\x1d \x01(\tR\x06stdErr\x12!\n" +
-	"\fspread_given\x18\x1e \x01(\bR\vspreadGiven\x12\x1f\n" +
-	"\vsubmit_line\x18\x1f \x01(\tR\n" +
-	"submitLine\x12\x14\n" +
-	"\x05aside\x18  \x01(\bR\x05aside\x12\x19\n" +
-	"\bgpu_bind\x18! \x01(\tR\agpuBind\"\x8c\x01\n" +
-	"\bLauncher\x12\x1c\n" +
-	"\taddresses\x18\x01 \x03(\tR\taddresses\x12\x12\n" +
-	"\x04port\x18\x02 \x01(\rR\x04port\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\fR\x05token\x12\x12\n" +
-	"\x04host\x18\x04 \x01(\tR\x04host\x12\x12\n" +
-	"\x04boot\x18\x05 \x01(\tR\x04boot\x12\x10\n" +
-	"\x03pid\x18\x06 \x01(\rR\x03pid\"\xd8\x01\n" +
-	"\aCreated\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x02 \x01(\rR\x04step\x12'\n" +
-	"\x05parts\x18\x03 \x03(\v2\x11.stint.tasks.PartR\x05parts\x12\x18\n" +
-	"\awarning\x18\x04 \x01(\tR\awarning\x12\x1d\n" +
-	"\n" +
-	"compat_old\x18\x05 \x01(\rR\tcompatOld\x12\x1e\n" +
-	"\vkill_wait_s\x18\x06 \x01(\rR\tkillWaitS\x12%\n" +
-	"\x04site\x18\a \x01(\v2\x11.stint.tasks.SiteR\x04site\"m\n" +
-	"\x04Site\x12\x15\n" +
-	"\x06wait_s\x18\x01 \x01(\rR\x05waitS\x12\x1e\n" +
-	"\vkill_on_bad\x18\x02 \x01(\bR\tkillOnBad\x12\x16\n" +
-	"\x06prolog\x18\x03 \x01(\tR\x06prolog\x12\x16\n" +
-	"\x06epilog\x18\x04 \x01(\tR\x06epilog\"\x9e\x02\n" +
-	"\x04Part\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
-	"\x05tasks\x18\x02 \x03(\rR\x05tasks\x12\x12\n" +
-	"\x04cpus\x18\x03 \x03(\x04R\x04cpus\x12+\n" +
-	"\x04gres\x18\x04 \x03(\v2\x17.stint.events.GresShareR\x04gres\x12\x1d\n" +
-	"\n" +
-	"memory_mib\x18\x05 \x01(\x04R\tmemoryMib\x12#\n" +
-	"\rmemory_counts\x18\x06 \x01(\bR\fmemoryCounts\x12\x1f\n" +
-	"\vgres_counts\x18\a \x01(\bR\n" +
-	"gresCounts\x12\"\n" +
-	"\rgpus_per_task\x18\b \x01(\rR\vgpusPerTask\x12\"\n" +
-	"\rcpus_per_task\x18\t \x01(\rR\vcpusPerTask\"\xf6\x01\n" +
-	"\x06Launch\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\x12%\n" +
-	"\x04want\x18\x04 \x01(\v2\x11.stint.tasks.WantR\x04want\x121\n" +
-	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12'\n" +
-	"\x05parts\x18\x06 \x03(\v2\x11.stint.tasks.PartR\x05parts\x12\x1b\n" +
-	"\tleast_seq\x18\a \x01(\x04R\bleastSeq\x12\x14\n" +
-	"\x05nonce\x18\b \x01(\fR\x05nonce\",\n" +
-	"\x04Find\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04step\x18\x02 \x01(\rR\x04step\"D\n" +
-	"\x04Look\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05steps\x18\x02 \x03(\rR\x05steps\x12\x14\n" +
-	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"\x80\x01\n" +
-	"\x04Seen\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x12*\n" +
-	"\x05tasks\x18\x03 \x03(\v2\x14.stint.tasks.TaskUseR\x05tasks\x12\x12\n" +
-	"\x04pids\x18\x04 \x03(\rR\x04pids\x12\x10\n" +
-	"\x03khz\x18\x05 \x01(\x04R\x03khz\"\xba\x01\n" +
-	"\aTaskUse\x12\x12\n" +
-	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x15\n" +
-	"\x06cpu_us\x18\x02 \x01(\x04R\x05cpuUs\x12\x17\n" +
-	"\arss_kib\x18\x03 \x01(\x04R\x06rssKib\x12\x15\n" +
-	"\x06vm_kib\x18\x04 \x01(\x04R\x05vmKib\x12\x14\n" +
-	"\x05pages\x18\x05 \x01(\x04R\x05pages\x12\x1d\n" +
-	"\n" +
-	"read_bytes\x18\x06 \x01(\x04R\treadBytes\x12\x1f\n" +
-	"\vwrite_bytes\x18\a \x01(\x04R\n" +
-	"writeBytes\"?\n" +
-	"\x05Ended\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\"H\n" +
-	"\x05Which\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x1b\n" +
-	"\tleast_seq\x18\x03 \x01(\x04R\bleastSeq\"=\n" +
-	"\x03End\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\rR\x04step\"\xba\x01\n" +
-	"\x04Live\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\rR\x04step\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\fR\x05nonce\x12'\n" +
-	"\x05parts\x18\x03 \x03(\v2\x11.stint.tasks.PartR\x05parts\x12\x12\n" +
-	"\x04open\x18\x04 \x03(\tR\x04open\x12\x18\n" +
-	"\aoverlap\x18\x05 \x01(\bR\aoverlap\x121\n" +
-	"\blauncher\x18\x06 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\"\xd0\x01\n" +
-	"\x04Note\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\rR\x04step\x12%\n" +
-	"\x04part\x18\x02 \x01(\v2\x11.stint.tasks.PartR\x04part\x12\x14\n" +
-	"\x05nonce\x18\x03 \x01(\fR\x05nonce\x12\x18\n" +
-	"\aoverlap\x18\x04 \x01(\bR\aoverlap\x121\n" +
-	"\blauncher\x18\x05 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12*\n" +
-	"\x04fact\x18\x06 \x01(\v2\x16.stint.events.StepPartR\x04fact\"\xb1\x03\n" +
-	"\x05Order\x121\n" +
-	"\blauncher\x18\x01 \x01(\v2\x15.stint.tasks.LauncherR\blauncher\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\rR\x04node\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
-	"\x05tasks\x18\x04 \x03(\rR\x05tasks\x121\n" +
-	"\baffinity\x18\x05 \x03(\v2\x15.stint.tasks.AffinityR\baffinity\x12\x18\n" +
-	"\aenviron\x18\x06 \x03(\fR\aenviron\x12\x1f\n" +
-	"\vtask_prolog\x18\x14 \x01(\tR\n" +
-	"taskProlog\x12\x1f\n" +
-	"\vtask_epilog\x18\x15 \x01(\tR\n" +
-	"taskEpilog\x12;\n" +
-	"\ftask_environ\x18\a \x03(\v2\x18.stint.tasks.TaskEnvironR\vtaskEnviron\x12\x18\n" +
-	"\averbose\x18\b \x01(\tR\averbose\x12\x1e\n" +
-	"\vkill_wait_s\x18\t \x01(\rR\tkillWaitS\x12\x12\n" +
-	"\x04step\x18\n" +
-	" \x01(\tR\x04step\x12\x1d\n" +
-	"\n" +
-	"compat_old\x18\v \x01(\rR\tcompatOld\"\x1e\n" +
-	"\bAffinity\x12\x12\n" +
-	"\x04cpus\x18\x01 \x03(\x04R\x04cpus\";\n" +
-	"\vTaskEnviron\x12\x18\n" +
-	"\aenviron\x18\x01 \x03(\fR\aenviron\x12\x12\n" +
-	"\x04said\x18\x02 \x03(\tR\x04said\"\x91\x04\n" +
-	"\x05Begin\x120\n" +
-	"\bprograms\x18\x01 \x03(\v2\x14.stint.tasks.ProgramR\bprograms\x12\x18\n" +
-	"\aenviron\x18\x02 \x03(\fR\aenviron\x12\x10\n" +
-	"\x03dir\x18\x03 \x01(\fR\x03dir\x12\x10\n" +
-	"\x03pty\x18\x04 \x01(\bR\x03pty\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\rR\x04rows\x12\x18\n" +
-	"\acolumns\x18\x06 \x01(\rR\acolumns\x12\x12\n" +
-	"\x04term\x18\a \x01(\tR\x04term\x12)\n" +
-	"\x05stdin\x18\b \x01(\v2\x13.stint.tasks.StreamR\x05stdin\x12+\n" +
-	"\x06stdout\x18\t \x01(\v2\x13.stint.tasks.StreamR\x06stdout\x12+\n" +
-	"\x06stderr\x18\n" +
-	" \x01(\v2\x13.stint.tasks.StreamR\x06stderr\x12\x14\n" +
-	"\x05gtids\x18\f \x03(\fR\x05gtids\x12\x1f\n" +
-	"\vtask_prolog\x18\r \x01(\fR\n" +
-	"taskProlog\x12\x1f\n" +
-	"\vtask_epilog\x18\x0e \x01(\fR\n" +
-	"taskEpilog\x12\x1c\n" +
-	"\n" +
-	"bad_cwd_ok\x18\x0f \x01(\bR\bbadCwdOk\x12+\n" +
-	"\x06memory\x18\x10 \x01(\v2\x13.stint.tasks.MemoryR\x06memory\x12.\n" +
-	"\areceive\x18\x11 \x01(\v2\x14.stint.tasks.ReceiveR\areceive\"H\n" +
-	"\x06Memory\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04list\x18\x02 \x03(\x04R\x04list\x12\x16\n" +
-	"\x06prefer\x18\x03 \x01(\bR\x06prefer\"\xe0\x01\n" +
-	"\aReceive\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
-	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x14\n" +
-	"\x05force\x18\x03 \x01(\bR\x05force\x12\x1b\n" +
-	"\taccess_ns\x18\x04 \x01(\x03R\baccessNs\x12\x1b\n" +
-	"\tchange_ns\x18\x05 \x01(\x03R\bchangeNs\x12\x16\n" +
-	"\x06relays\x18\x06 \x01(\bR\x06relays\x12\x1a\n" +
-	"\bchildren\x18\a \x01(\rR\bchildren\x12)\n" +
-	"\x04from\x18\b \x01(\v2\x15.stint.tasks.LauncherR\x04from\"3\n" +
-	"\aProgram\x12\x12\n" +
-	"\x04argv\x18\x01 \x03(\fR\x04argv\x12\x14\n" +
-	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\"l\n" +
-	"\x06Stream\x12\"\n" +
-	"\x03way\x18\x01 \x01(\x0e2\x10.stint.tasks.WayR\x03way\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\fR\x04path\x12\x16\n" +
-	"\x06append\x18\x03 \x01(\bR\x06append\x12\x12\n" +
-	"\x04only\x18\x04 \x01(\rR\x04only\"\x84\x01\n" +
-	"\x04Told\x12\x14\n" +
-	"\x05tasks\x18\x01 \x03(\rR\x05tasks\x12\x12\n" +
-	"\x04pids\x18\x02 \x03(\rR\x04pids\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\rR\x04code\x12\x16\n" +
-	"\x06signal\x18\x04 \x01(\rR\x06signal\x12\x12\n" +
-	"\x04core\x18\x05 \x01(\bR\x04core\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text*\xdf\x01\n" +
-	"\aRefusal\x12\x0f\n" +
-	"\vNOT_REFUSED\x10\x00\x12\b\n" +
-	"\x04BUSY\x10\x01\x12\f\n" +
-	"\bTOO_MANY\x10\x02\x12\x0f\n" +
-	"\vNODE_CONFIG\x10\x03\x12\r\n" +
-	"\tNOT_YOURS\x10\x04\x12\x0f\n" +
-	"\vNOT_RUNNING\x10\x05\x12\b\n" +
-	"\x04OVER\x10\x06\x12\n" +
-	"\n" +
-	"\x06FAILED\x10\a\x12\f\n" +
-	"\bBAD_NODE\x10\b\x12\f\n" +
-	"\bBAD_GRES\x10\t\x12\x12\n" +
-	"\x0eTOO_MANY_NODES\x10\n" +
-	"\x12\x13\n" +
-	"\x0fTOO_MUCH_MEMORY\x10\v\x12\x11\n" +
-	"\rTOO_FEW_TASKS\x10\f\x12\f\n" +
-	"\bBAD_PORT\x10\r*9\n" +
-	"\x06Spread\x12\t\n" +
-	"\x05BLOCK\x10\x00\x12\n" +
-	"\n" +
-	"\x06CYCLIC\x10\x01\x12\t\n" +
-	"\x05PLANE\x10\x02\x12\r\n" +
-	"\tARBITRARY\x10\x03*>\n" +
-	"\x03Way\x12\f\n" +
-	"\bLAUNCHER\x10\x00\x12\v\n" +
-	"\aNOTHING\x10\x01\x12\t\n" +
-	"\x05FILES\x10\x02\x12\a\n" +
-	"\x03ONE\x10\x03\x12\b\n" +
-	"\x04SAME\x10\x04B\x16Z\x14stint/executor/tasksb\x06proto3"
-
-var (
-	file_executor_tasks_step_proto_rawDescOnce sync.Once
-	file_executor_tasks_step_proto_rawDescData []byte
-)
+// file_executor_tasks_step_proto_schema is the file's descriptor, packed by gzip.
+var file_executor_tasks_step_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x9d\x58\xcd\x72\xdb\xc8\x11\x36\x09\xf0\x6f\x48\xca\x34\x2c\xdb\xb0\xd7\xeb\xdd\x45\x7e\x36\x51\x12\x39\xd9\x3d\xa5\xb6" +
+	"\x92\x94\x44\x53\xb2\xca\x12\xa9\x0c\xa5\x75\x79\x2f\x28\x88\x1c\x51\x08\x41\x80\x0b\x80\xa2\x94\xd3\x1e\x72\xcc\x25\x2f\x90\x77\xc8\x35\xa7\x3c\x42\x2a\x95\x43" +
+	"\x6e\xc9\x53\xe4\x9c\xfe\x19\x50\xa0\x48\x6f\x54\x7b\xe2\x74\xf7\xc7\x9e\xee\x9e\x9e\xee\x1e\x88\xa7\xea\x4a\x0d\x66\x69\x14\xbf\x4c\xbd\x64\x9c\xbc\x4c\x52\x35" +
+	"\xdd\x9e\xc6\x51\x1a\x59\xf5\x24\xf5\xc3\x74\x9b\xf8\xcf\x1e\xaa\x4b\x15\xa6\xc9\x4b\xfe\x61\x84\xf3\x8f\xa2\xa8\xfe\x76\xa6\x00\x17\x85\xd6\xcf\x44\x79\x10\x2b" +
+	"\x2f\x55\x76\xe1\xe3\xc2\x8f\xea\x9f\x3d\xdc\xce\xfd\x7f\xbb\x4d\xa2\xd7\xf7\xa4\x06\x21\x3c\xf0\x66\xe1\xe0\xc2\x2e\xae\x81\x1f\x92\x08\xe1\x0c\xb2\xb6\x44\x49" +
+	"\x85\x43\x35\xb4\x0d\x42\x5b\x4b\xe8\x0e\x4a\x00\xcc\x10\xc4\xce\x2f\x7c\xd0\x6c\xae\xc1\xbe\x45\x09\x62\x09\x62\x7d\x5f\x18\xf0\x27\xbb\x44\xc8\xd6\x6d\xad\x80" +
+	"\x43\xb1\xf5\xa9\x30\xcf\x7d\x80\x95\x09\xf6\x60\x09\xb6\xe7\x13\x8e\x00\x08\x0c\xa2\x68\x6c\x57\xd6\x00\x0f\x41\x80\x40\x04\x58\x2d\x61\xcc\xfc\xa1\x2d\x00\xd7" +
+	"\x94\xb8\xdc\x2d\x0b\x73\x7e\xe1\xa5\xce\x37\x45\x51\x92\x6a\x1a\x5c\x5b\xdb\xa2\x12\xab\xf3\x59\xe2\x05\x14\xd2\x8d\xcf\x36\x97\xf4\x49\x96\xc9\x0c\x64\x59\xc2" +
+	"\x4c\xd5\x55\x4a\x01\xad\x49\x5a\xa3\x0e\x0e\x78\x16\xb9\xcd\x35\xc7\x32\x94\x19\xc8\xfa\x31\x1c\x8b\x7f\xe9\x87\x23\x08\x9e\xb1\xe2\x42\x37\x4a\x95\xd4\x00\xeb" +
+	"\x17\xa2\xca\x87\xa3\x62\x1d\xbf\x47\x6b\xce\x50\xc5\x72\x01\xb3\x7e\x20\xcc\x44\xa9\x10\xe2\xb8\xaa\xbb\x0f\x02\x49\x62\xe7\x6f\x05\x51\x66\xcb\x30\x4e\xbf\x8b" +
+	"\xce\xc8\x7f\x88\x13\x2c\xad\x4d\x51\x0a\xa3\x70\xa0\xc8\xcd\x86\x64\xc2\xfa\x40\xd4\x02\xe5\x25\xa9\x9b\xa8\xaf\xe9\xdc\x4d\xd8\x16\x19\x7d\xf5\xb5\xf5\x44\x54" +
+	"\xe6\x9e\x9f\xba\x93\x84\x0c\x6d\xca\x32\x92\x47\x09\xda\x33\xf7\xc2\x74\xed\xb9\xbe\x05\x81\x24\xf1\x92\xa7\x95\x3b\x79\xea\xfc\xb3\x22\x4c\xd4\x80\x87\x12\x7a" +
+	"\x13\xbe\x14\x70\x28\xb8\x46\x17\xe8\x8f\xe4\x42\x53\x32\x81\x2e\x4c\xfc\xd0\x0d\xa3\xa1\x4a\xe8\xb0\x9a\xb2\x0a\x8c\x2e\xd2\x24\xf4\xae\xb4\xd0\xd4\x42\xef\x8a" +
+	"\x85\x8e\x68\x0e\xa6\xb3\xc4\x9d\xaa\xd8\x45\x5d\xda\xcb\x3a\x32\x8f\x55\x7c\x02\x2c\x48\xf4\x0d\xda\x86\x40\xa8\x86\x9c\x6e\xca\x06\x71\x01\x85\xaa\x20\x7f\x5b" +
+	"\x13\x35\x59\x60\xdc\x89\x7f\x46\x1e\x9b\xb2\x09\x7c\x8d\x3a\xf2\xcf\x20\x72\xf7\x33\x20\xec\x42\xb8\x2a\xe1\x1a\x8c\x6b\x4f\x67\x08\xfb\xa1\x30\x47\x31\x58\x5c" +
+	"\xa3\x03\xcf\x6e\xa2\x2e\x22\xfb\x20\x91\x24\xc7\x13\x0a\x23\x97\xa0\x78\x25\xaa\xb2\x1c\x46\x28\xc6\x50\xa9\x2b\x6f\x90\xda\x75\x62\x33\x61\xd9\xa2\x12\x5d\xaa" +
+	"\x38\xf0\xa6\x76\x83\xf8\x19\x69\xbd\x10\x02\x97\x83\x68\x32\xf1\x53\xbb\x49\xc2\x1c\xc7\xfa\x89\x28\x27\x53\x48\xad\xa1\xbd\x41\x57\x6a\xb9\xec\xf4\x49\x24\x35" +
+	"\x04\x37\x9f\x06\x5e\xa8\xec\xfb\x7c\x4e\x44\x70\x02\xe2\x31\xb4\xc0\xa9\x9a\x64\x02\x4d\x52\x57\x83\x60\x06\x81\x7d\x40\xfc\x8c\xb4\x9e\x89\x6a\xac\x02\x2f\xf5" +
+	"\x2f\x95\x6d\xf1\xc9\x65\xb4\xf5\x89\x68\x5c\x78\x89\xbb\x90\x3f\x24\x83\xeb\xc0\x93\x19\x04\xb6\x9b\x4d\xf0\x50\x37\xd9\x08\x22\xa8\x36\x04\x3e\x78\x94\xd8\x8f" +
+	"\x28\xb6\x9b\xcb\xb1\x95\x24\x94\x19\x08\x03\x4c\x2b\x37\xb1\x1f\xf3\x15\x20\xb2\x6f\x3d\x16\xe5\xa9\x37\x18\x43\x7d\x78\xc2\x81\x67\x0a\xf3\xf6\x0c\x4b\x9e\xcd" +
+	"\x79\x8b\x6b\xb4\x16\x7f\x5d\x08\xe7\x59\x94\x28\xfb\x29\x5b\x8b\xbc\x2f\x99\x65\x7d\x24\xea\x9c\x66\x23\xb0\x3d\xb4\x9f\xf1\x01\x10\x6b\x1f\x39\xd6\x23\x38\x80" +
+	"\x74\xe8\xfa\xa1\xfd\x01\x69\x2e\x01\x75\x10\xa2\x7d\xc8\x8e\x66\xa9\xfd\x9c\xf8\x88\xea\xcd\xd2\x4c\xa0\xe2\xd8\xfe\x70\x21\xe8\xc4\x31\x1a\xc3\xc7\xa4\xb7\x7a" +
+	"\xc1\xc6\x30\x8f\xf7\x02\x63\x92\xd9\x19\x7a\x1d\xf8\x70\x8a\x1f\xd1\xff\x05\xb3\x0e\x7d\x3e\x4a\x2f\xf1\xe1\xc8\x3e\xe6\xec\x22\xc2\x7a\x2a\xaa\x23\xc8\x69\x72" +
+	"\xff\x13\xfa\x4f\x05\xe8\x5d\x20\x9d\x3f\x16\x44\x35\xbb\xed\xd6\x73\x51\xf3\x86\x43\xc8\xd2\x04\x92\xa1\x40\x87\x7e\xc3\xc0\x00\x4e\xa3\x38\xd5\x77\x9c\xd6\x74" +
+	"\xf1\xa3\x31\x18\x6b\x70\xed\x22\x02\x91\x17\x51\x92\xd2\xb5\x86\x50\xe3\x9a\xc2\x1f\x45\x29\xdd\x64\x0c\x3f\xac\xb1\x16\x4e\xfd\xa1\xbe\xb7\xb8\x74\xfe\x55\x10" +
+	"\x15\x5d\xc2\x51\x1a\xcf\xc2\xac\x52\xc2\x12\x75\x60\x3b\xcf\x2c\xc0\x35\x5c\xf0\xd2\xd4\x8b\x53\x2c\x30\xab\x25\xf8\x18\x24\x92\xe5\x98\xcf\x73\x2f\x0e\xb9\x13" +
+	"\x50\x0c\x34\x69\x7d\x28\x04\x5c\xa6\xa9\x97\xba\x51\x30\xd4\xa5\xa6\xc6\x9c\x5e\x30\x84\x1b\x58\x1f\xfb\x41\xe0\x52\xc5\x4d\xb4\xb5\x35\x64\xbd\xf5\x30\xe1\xb0" +
+	"\x07\xf8\x30\x25\xac\x6b\x91\x7d\x10\x48\x12\x3b\x13\x61\x22\x85\xf9\xa2\x35\xb1\x67\xa5\x39\x69\xc9\x76\x89\x42\xf7\x0c\x2e\x73\x91\xce\x8f\x76\xe9\x85\xbb\x70" +
+	"\x75\x31\xad\xe3\x28\x88\x46\x14\x6a\xc8\x1a\xa6\x90\xaf\xa6\x3e\xf2\xd9\x2b\x4d\x39\x7f\x2e\x0a\x13\xdd\xa7\x7a\x8d\xd5\x31\xab\xd7\x58\x15\x73\xf5\xda\xb8\xa9" +
+	"\xd7\x80\xc4\x02\x4b\x91\x34\x25\xad\xa1\xbc\x70\xbd\xe3\xe6\xf9\x64\xb5\xde\xf5\x2f\xbc\x58\xe9\xa2\x07\x81\x84\x62\x19\xc5\xd7\x54\x3e\x4b\x54\x3e\x6b\xcc\xc1" +
+	"\xda\xf9\x3d\xd1\xd4\xe2\x41\x34\x83\xff\x53\x28\xab\x54\x60\x81\xd9\x26\x1e\xa6\x38\xea\xca\x20\x15\xbe\x6f\xc8\xd2\x00\xe8\x0d\xa3\xa5\xde\x50\xe5\xde\x30\xca" +
+	"\xf5\x86\x95\xfe\x51\x5b\xe9\x1f\xce\x7f\xa1\x27\x73\xe6\xaf\xe9\xc9\x3a\xf7\x8a\xab\xb9\x67\xe4\x72\x2f\xeb\xb6\xe6\xdd\xbb\xed\x1d\xe7\x8a\x45\x56\x97\xff\x4f" +
+	"\x56\x2f\x8d\x09\x95\x5b\x63\xc2\x62\xb2\xa8\xe6\x26\x0b\xe7\xa7\xc2\xc4\x11\x6f\x8d\xd7\x6b\xee\x97\xf3\x4a\x98\x87\x7a\xbe\x5b\x9d\x5b\x10\xb1\x48\x22\x22\x6e" +
+	"\x9a\x89\x91\x6b\x26\xce\x37\x05\xc8\x7e\xa5\x6e\xc2\x58\xc8\x85\x31\xcb\xd0\x62\x2e\x43\xb7\xb2\x0c\x35\x96\x9a\x01\x07\x00\xcf\xef\x34\x51\xb9\xbc\x85\xda\xc1" +
+	"\x39\x8a\x85\x09\xd6\x68\xee\xf8\xe2\xf7\x3a\x07\x71\xe9\xfc\x15\x4a\x8b\xfe\x23\xfe\x23\xf6\xc2\x71\x66\x05\xae\xf1\x5e\x62\xe3\x9f\xf1\x10\x63\xca\x12\x50\xa7" +
+	"\xd4\x67\xe2\x24\x71\xc7\x90\xd0\x06\xf1\xcb\x40\xbe\x81\x6c\x06\xfc\xe5\x84\xf8\x3c\x9d\x95\x2e\x27\xc8\xc6\x16\xeb\x8d\x54\xa2\xb7\x66\x02\x6f\x06\x55\xf6\xb3" +
+	"\xeb\x54\x71\xde\xc3\xcd\x40\xce\x2e\x32\x30\xe9\xe7\x31\x14\x07\x2d\xe7\x73\x14\xc4\x22\x80\xf3\x1b\x51\xa2\x37\xc1\x77\x4d\x55\xe7\xb5\x28\xd1\x43\xe1\x4e\x0a" +
+	"\x96\x92\xca\x58\x4e\x2a\xe7\x57\xc2\xe8\x84\xdf\xdd\x10\x38\x06\xf3\x10\xc7\x80\x75\x99\xb0\x7e\x14\xbe\x73\x89\x07\x95\xd1\x14\x9a\x91\x49\xa9\x47\xeb\xfc\x64" +
+	"\x55\x5a\x9e\xac\xf2\xd7\xb2\x7c\xb7\x21\xf8\xef\x60\x3c\x3e\x19\xd6\x1a\x0f\xd5\x00\xcd\xd0\xcf\xbf\x35\x56\x92\xf8\xc6\x47\x23\xef\x63\xce\x4c\xf3\xfd\x66\xde" +
+	"\xb1\x7a\x6c\xc1\xeb\x0e\x47\x4c\xf6\xea\xf1\x72\xd1\xee\x83\xad\x6c\x0e\x62\x9c\xbf\x18\xa2\xd4\x8b\x87\xf0\xaf\xfc\x46\x85\xbb\x6d\x94\xbf\xb9\x4d\x7d\x73\xb3" +
+	"\xf7\x81\xb1\xee\x7d\x60\xe6\xfb\x0d\x6c\xe8\x9d\xc3\x2b\xd3\x4f\xaf\xc1\x33\x63\x65\xc3\x1d\x2d\x94\x0b\x18\x0d\xa5\xe1\xa5\x1f\x47\xfc\xe4\x6a\xc8\x8c\xcc\xe6" +
+	"\x34\x57\x37\xc9\x4d\x1e\x8d\x90\x75\xcc\x8d\x32\x03\xe8\x6e\xf9\xe8\x06\xd0\x21\x8e\xf5\x85\x68\x30\x40\x6f\x50\x21\x93\xec\x95\xca\xd3\x61\xb9\x24\x75\x9a\x40" +
+	"\xc3\xb2\x21\xb2\xca\xd3\x85\x26\x6f\x8f\x0f\xb5\xdb\xe3\x43\x96\x4a\x82\xe3\x45\xa9\xb4\x3c\x91\xd4\x6f\x4d\x24\xce\x0b\x51\xcd\x62\xb3\x68\xda\x85\x9b\xa6\xed" +
+	"\x7c\x21\xea\x27\xcb\xb6\x65\x3e\x15\x96\x83\x86\x7b\x7b\xfe\x90\x2a\x38\xee\x0d\x6b\xe7\x4f\xa6\x28\xed\xaa\x91\x1f\x5a\x3f\x17\x55\x88\xe6\x28\xf6\x26\xac\xfe" +
+	"\x76\x19\x3e\x66\xa1\x5c\xa0\xf2\x3b\x15\x97\x77\x82\xe2\x30\xf4\x63\x9d\xf3\xb8\xa4\xe1\x0f\x0e\x9e\xb3\x1d\x97\x54\x95\xa3\x79\xf6\xa4\xa5\x35\x6a\x1c\x44\xc1" +
+	"\x6c\x12\x66\x83\x57\x46\xf2\xc7\x81\x78\x42\xc5\x92\x3e\x0e\xc4\x13\x78\xec\xe3\xf4\x0d\xa3\x78\x75\xcd\x27\x98\x7e\x0a\x05\x77\x22\x19\x41\xef\xa6\x74\x88\xe3" +
+	"\x79\xed\xfd\x58\x0d\xd1\x60\x1c\xd9\xc5\xb7\x83\x01\x82\xc9\x3e\x4a\xb1\x1f\x35\x28\x04\x4c\xdc\xce\xcf\x26\x05\xe2\x5b\xf2\x73\xe3\x06\xa0\xf3\xf3\xb9\x10\x30" +
+	"\x19\xba\x83\x39\xbc\x2a\xc6\xf4\x82\xab\xca\x2a\x70\xda\xf3\x61\x6f\x8c\x26\xf2\x1c\x05\xaf\xb8\x55\x13\x8f\x48\x24\x35\x84\x3f\xc4\x0c\x14\x3e\xd0\x1e\xac\xf9" +
+	"\x88\x22\x59\x26\x33\x10\x74\x8f\x32\x6b\xc0\xa8\x8f\xf1\x19\xa1\xa7\x49\x5c\x23\x2f\xf0\x93\x94\x8e\x1c\x52\x10\xd7\x3c\xae\xaa\x73\xc5\x47\x8e\xaf\x30\xa2\x9c" +
+	"\xff\x40\x17\xd6\xea\xa9\x6f\x7b\xe9\x05\xe9\x6a\x48\x5a\x23\x6f\x92\xab\x28\x13\x3d\xad\x9e\x47\xb1\xae\x98\xf0\xa8\x21\x02\x9b\x94\x37\x18\xc0\xd3\xc4\x0d\xf9" +
+	"\x03\x82\x01\x75\x82\x18\x5d\x1a\x8b\x06\x17\x5e\x38\x52\x28\x2c\xb1\x90\x19\x20\x04\xdb\xf0\x7d\x7a\x9d\x0d\xa0\x9a\xc2\x77\xed\xe0\xc2\x0f\xe0\xbd\x13\x52\x56" +
+	"\x35\xe5\x82\x86\xcc\x32\xcf\xe3\x68\xa2\x13\xeb\x3d\x85\x91\x20\xce\xe7\xa2\xa2\x6f\x06\x7a\xe3\xc5\xa3\x4b\x7d\xed\x68\xbd\x3c\x7b\x9b\xba\x16\x3a\x81\x28\x73" +
+	"\x1a\xc1\xec\x6a\xcc\xbd\x6b\xfd\x81\xac\x75\x6b\xa6\xbc\x96\x28\x5c\x44\xae\x98\x8b\x1c\x78\xe5\x4d\xa7\xf8\xed\x4f\x47\x9c\x29\x6a\x8a\x61\x70\xad\xbf\xb1\xd0" +
+	"\xda\xf9\x03\xf4\xb1\x13\x28\x2d\x37\xc6\x14\x6e\x3d\x04\x68\xa0\x2a\xe6\x06\x2a\xac\x33\x78\x30\xba\x97\xe3\x1a\xb7\x4c\xfc\x51\xe8\x05\x5a\xb9\xa6\x18\x1b\x2b" +
+	"\xdd\x70\x69\xbd\xf8\x96\x57\xbe\xf9\x96\xb7\xf5\x6f\x4a\x06\xfe\xd6\x77\x5f\xd4\xbb\xbd\x13\x57\x76\xf6\x4e\xfb\x9d\x57\xad\x7b\x56\x55\x98\xbb\xa7\xfd\x77\xad" +
+	"\x82\xd5\x10\xd5\x93\x5e\xcf\x3d\xda\xe9\xbe\x6b\x15\x19\xf8\xaa\xe3\xb6\x7b\xdd\xbd\x83\xfd\x96\x61\x35\x45\x0d\xff\xf9\xae\x77\x2a\xfb\x2d\x73\xa1\xe8\xb4\xdb" +
+	"\x3d\xe8\xee\xb7\x4a\xa8\xa8\xf7\x65\x47\xb6\xca\x96\x10\xe5\xbd\x9d\x83\x43\x50\x5f\x41\xa5\xbb\x3b\xaf\x5c\x54\xd5\xaa\x66\xd4\xbe\xec\xf4\x5b\x35\xb0\x75\x23" +
+	"\xdb\x90\x00\xfd\x96\xb0\x1e\x8a\xfb\xc4\x3b\x6d\xbf\x76\x8f\x3a\x47\x3d\xf9\xae\x55\xb7\x1e\x88\x26\x32\xf7\x3a\x6f\xdd\x93\x9d\xfe\x9b\x7e\xab\x91\x69\x3a\xee" +
+	"\xc9\x93\x56\x73\xeb\x97\x70\xac\xfc\xe9\xa5\x06\x55\xf5\xb0\xd7\x7e\x03\x9e\x81\x19\xed\x77\xed\xc3\x83\x36\xf8\x06\xec\xe3\xc3\x9d\x6e\x07\x1c\x03\x3f\x76\xe4" +
+	"\xee\xc1\x89\xdc\x01\xdd\xc6\xd6\xaf\x85\x01\xe7\x8d\xfa\x0e\x77\x4e\xbb\xed\xd7\xe0\xc1\x3d\xab\x2e\x2a\xe0\xdc\x6b\x74\x8c\xfe\xbb\x07\xde\xf4\xe1\xbf\x15\x61" +
+	"\xf4\x40\x89\x81\xce\xf6\x77\x8e\x3a\x2d\x73\xf7\xf1\x57\x9b\x94\x3b\x2f\x97\x3f\x88\x9f\x95\xe9\x53\xf7\xe7\xff\x03\x87\xed\x3a\x4b\x29\x17\x00\x00")
 
 func file_executor_tasks_step_proto_rawDescGZIP() []byte {
-	file_executor_tasks_step_proto_rawDescOnce.Do(func() {
-		file_executor_tasks_step_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_executor_tasks_step_proto_rawDesc), len(file_executor_tasks_step_proto_rawDesc)))
-	})
-	return file_executor_tasks_step_proto_rawDescData
+	return file_executor_tasks_step_proto_schema
 }
 
-var file_executor_tasks_step_proto_enumTypes [3]protoimpl.EnumInfo
-var file_executor_tasks_step_proto_msgTypes [27]protoimpl.MessageInfo
-var file_executor_tasks_step_proto_goTypes = []any{
-	(Refusal)(0),             // 0: stint.tasks.Refusal
-	(Spread)(0),              // 1: stint.tasks.Spread
-	(Way)(0),                 // 2: stint.tasks.Way
-	(*Question)(nil),         // 3: stint.tasks.Question
-	(*Reply)(nil),            // 4: stint.tasks.Reply
-	(*Create)(nil),           // 5: stint.tasks.Create
-	(*Want)(nil),             // 6: stint.tasks.Want
-	(*Launcher)(nil),         // 7: stint.tasks.Launcher
-	(*Created)(nil),          // 8: stint.tasks.Created
-	(*Site)(nil),             // 9: stint.tasks.Site
-	(*Part)(nil),             // 10: stint.tasks.Part
-	(*Launch)(nil),           // 11: stint.tasks.Launch
-	(*Find)(nil),             // 12: stint.tasks.Find
-	(*Look)(nil),             // 13: stint.tasks.Look
-	(*Seen)(nil),             // 14: stint.tasks.Seen
-	(*TaskUse)(nil),          // 15: stint.tasks.TaskUse
-	(*Ended)(nil),            // 16: stint.tasks.Ended
-	(*Which)(nil),            // 17: stint.tasks.Which
-	(*End)(nil),              // 18: stint.tasks.End
-	(*Live)(nil),             // 19: stint.tasks.Live
-	(*Note)(nil),             // 20: stint.tasks.Note
-	(*Order)(nil),            // 21: stint.tasks.Order
-	(*Affinity)(nil),         // 22: stint.tasks.Affinity
-	(*TaskEnviron)(nil),      // 23: stint.tasks.TaskEnviron
-	(*Begin)(nil),            // 24: stint.tasks.Begin
-	(*Memory)(nil),           // 25: stint.tasks.Memory
-	(*Receive)(nil),          // 26: stint.tasks.Receive
-	(*Program)(nil),          // 27: stint.tasks.Program
-	(*Stream)(nil),           // 28: stint.tasks.Stream
-	(*Told)(nil),             // 29: stint.tasks.Told
-	(*events.Gres)(nil),      // 30: stint.events.Gres
-	(*events.Rlimit)(nil),    // 31: stint.events.Rlimit
-	(*events.GresShare)(nil), // 32: stint.events.GresShare
-	(*events.StepPart)(nil),  // 33: stint.events.StepPart
-}
-var file_executor_tasks_step_proto_depIdxs = []int32{
-	5,  // 0: stint.tasks.Question.create:type_name -> stint.tasks.Create
-	11, // 1: stint.tasks.Question.launch:type_name -> stint.tasks.Launch
-	16, // 2: stint.tasks.Question.ended:type_name -> stint.tasks.Ended
-	17, // 3: stint.tasks.Question.which:type_name -> stint.tasks.Which
-	18, // 4: stint.tasks.Question.end:type_name -> stint.tasks.End
-	12, // 5: stint.tasks.Question.find:type_name -> stint.tasks.Find
-	13, // 6: stint.tasks.Question.look:type_name -> stint.tasks.Look
-	0,  // 7: stint.tasks.Reply.refusal:type_name -> stint.tasks.Refusal
-	8,  // 8: stint.tasks.Reply.created:type_name -> stint.tasks.Created
-	20, // 9: stint.tasks.Reply.living:type_name -> stint.tasks.Note
-	7,  // 10: stint.tasks.Reply.launcher:type_name -> stint.tasks.Launcher
-	14, // 11: stint.tasks.Reply.seen:type_name -> stint.tasks.Seen
-	6,  // 12: stint.tasks.Create.want:type_name -> stint.tasks.Want
-	7,  // 13: stint.tasks.Create.launcher:type_name -> stint.tasks.Launcher
-	30, // 14: stint.tasks.Want.gres:type_name -> stint.events.Gres
-	1,  // 15: stint.tasks.Want.spread:type_name -> stint.tasks.Spread
-	31, // 16: stint.tasks.Want.rlimits:type_name -> stint.events.Rlimit
-	10, // 17: stint.tasks.Created.parts:type_name -> stint.tasks.Part
-	9,  // 18: stint.tasks.Created.site:type_name -> stint.tasks.Site
-	32, // 19: stint.tasks.Part.gres:type_name -> stint.events.GresShare
-	6,  // 20: stint.tasks.Launch.want:type_name -> stint.tasks.Want
-	7,  // 21: stint.tasks.Launch.launcher:type_name -> stint.tasks.Launcher
-	10, // 22: stint.tasks.Launch.parts:type_name -> stint.tasks.Part
-	15, // 23: stint.tasks.Seen.tasks:type_name -> stint.tasks.TaskUse
-	10, // 24: stint.tasks.Live.parts:type_name -> stint.tasks.Part
-	7,  // 25: stint.tasks.Live.launcher:type_name -> stint.tasks.Launcher
-	10, // 26: stint.tasks.Note.part:type_name -> stint.tasks.Part
-	7,  // 27: stint.tasks.Note.launcher:type_name -> stint.tasks.Launcher
-	33, // 28: stint.tasks.Note.fact:type_name -> stint.events.StepPart
-	7,  // 29: stint.tasks.Order.launcher:type_name -> stint.tasks.Launcher
-	22, // 30: stint.tasks.Order.affinity:type_name -> stint.tasks.Affinity
-	23, // 31: stint.tasks.Order.task_environ:type_name -> stint.tasks.TaskEnviron
-	27, // 32: stint.tasks.Begin.programs:type_name -> stint.tasks.Program
-	28, // 33: stint.tasks.Begin.stdin:type_name -> stint.tasks.Stream
-	28, // 34: stint.tasks.Begin.stdout:type_name -> stint.tasks.Stream
-	28, // 35: stint.tasks.Begin.stderr:type_name -> stint.tasks.Stream
-	25, // 36: stint.tasks.Begin.memory:type_name -> stint.tasks.Memory
-	26, // 37: stint.tasks.Begin.receive:type_name -> stint.tasks.Receive
-	7,  // 38: stint.tasks.Receive.from:type_name -> stint.tasks.Launcher
-	2,  // 39: stint.tasks.Stream.way:type_name -> stint.tasks.Way
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
-}
-
-var file_executor_tasks_step_proto_once sync.Once
-
-func file_executor_tasks_step_proto_init() {
-	file_executor_tasks_step_proto_once.Do(file_executor_tasks_step_proto_build)
-}
-func file_executor_tasks_step_proto_build() {
-	(*events.Gres)(nil).ProtoReflect()
-	if File_executor_tasks_step_proto != nil {
-		return
-	}
-	file_executor_tasks_step_proto_msgTypes[0].OneofWrappers = []any{
+func (*Question) XXX_OneofWrappers() []any {
+	return []any{
 		(*Question_Create)(nil),
 		(*Question_Launch)(nil),
 		(*Question_Ended)(nil),
@@ -3087,22 +2242,4 @@ func file_executor_tasks_step_proto_build() {
 		(*Question_Find)(nil),
 		(*Question_Look)(nil),
 	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executor_tasks_step_proto_rawDesc), len(file_executor_tasks_step_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   27,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_executor_tasks_step_proto_goTypes,
-		DependencyIndexes: file_executor_tasks_step_proto_depIdxs,
-		EnumInfos:         file_executor_tasks_step_proto_enumTypes[:],
-		MessageInfos:      file_executor_tasks_step_proto_msgTypes[:],
-	}.Build()
-	File_executor_tasks_step_proto = out.File
-	file_executor_tasks_step_proto_goTypes = nil
-	file_executor_tasks_step_proto_depIdxs = nil
 }

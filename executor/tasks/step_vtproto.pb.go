@@ -7,17 +7,8 @@ package tasks
 import (
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	events "stint/events"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *Question) CloneVT() *Question {
@@ -34,10 +25,6 @@ func (m *Question) CloneVT() *Question {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Question) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Question_Create) CloneVT() isQuestion_What {
@@ -133,10 +120,6 @@ func (m *Reply) CloneVT() *Reply {
 	return r
 }
 
-func (m *Reply) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Create) CloneVT() *Create {
 	if m == nil {
 		return (*Create)(nil)
@@ -157,10 +140,6 @@ func (m *Create) CloneVT() *Create {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Create) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Want) CloneVT() *Want {
@@ -200,11 +179,7 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Gres }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Gres)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Gres = tmpContainer
 	}
@@ -221,11 +196,7 @@ func (m *Want) CloneVT() *Want {
 	if rhs := m.Rlimits; rhs != nil {
 		tmpContainer := make([]*events.Rlimit, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.Rlimit }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.Rlimit)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Rlimits = tmpContainer
 	}
@@ -234,10 +205,6 @@ func (m *Want) CloneVT() *Want {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Want) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Launcher) CloneVT() *Launcher {
@@ -266,10 +233,6 @@ func (m *Launcher) CloneVT() *Launcher {
 	return r
 }
 
-func (m *Launcher) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Created) CloneVT() *Created {
 	if m == nil {
 		return (*Created)(nil)
@@ -295,10 +258,6 @@ func (m *Created) CloneVT() *Created {
 	return r
 }
 
-func (m *Created) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Site) CloneVT() *Site {
 	if m == nil {
 		return (*Site)(nil)
@@ -313,10 +272,6 @@ func (m *Site) CloneVT() *Site {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Site) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Part) CloneVT() *Part {
@@ -343,11 +298,7 @@ func (m *Part) CloneVT() *Part {
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.GresShare, len(rhs))
 		for k, v := range rhs {
-			if vtpb, ok := interface{}(v).(interface{ CloneVT() *events.GresShare }); ok {
-				tmpContainer[k] = vtpb.CloneVT()
-			} else {
-				tmpContainer[k] = proto.Clone(v).(*events.GresShare)
-			}
+			tmpContainer[k] = v.CloneVT()
 		}
 		r.Gres = tmpContainer
 	}
@@ -356,10 +307,6 @@ func (m *Part) CloneVT() *Part {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Part) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Launch) CloneVT() *Launch {
@@ -392,10 +339,6 @@ func (m *Launch) CloneVT() *Launch {
 	return r
 }
 
-func (m *Launch) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Find) CloneVT() *Find {
 	if m == nil {
 		return (*Find)(nil)
@@ -408,10 +351,6 @@ func (m *Find) CloneVT() *Find {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Find) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Look) CloneVT() *Look {
@@ -435,10 +374,6 @@ func (m *Look) CloneVT() *Look {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Look) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Seen) CloneVT() *Seen {
@@ -468,10 +403,6 @@ func (m *Seen) CloneVT() *Seen {
 	return r
 }
 
-func (m *Seen) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *TaskUse) CloneVT() *TaskUse {
 	if m == nil {
 		return (*TaskUse)(nil)
@@ -491,10 +422,6 @@ func (m *TaskUse) CloneVT() *TaskUse {
 	return r
 }
 
-func (m *TaskUse) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Ended) CloneVT() *Ended {
 	if m == nil {
 		return (*Ended)(nil)
@@ -508,10 +435,6 @@ func (m *Ended) CloneVT() *Ended {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Ended) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Which) CloneVT() *Which {
@@ -529,10 +452,6 @@ func (m *Which) CloneVT() *Which {
 	return r
 }
 
-func (m *Which) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *End) CloneVT() *End {
 	if m == nil {
 		return (*End)(nil)
@@ -546,10 +465,6 @@ func (m *End) CloneVT() *End {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *End) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Live) CloneVT() *Live {
@@ -584,10 +499,6 @@ func (m *Live) CloneVT() *Live {
 	return r
 }
 
-func (m *Live) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Note) CloneVT() *Note {
 	if m == nil {
 		return (*Note)(nil)
@@ -597,27 +508,17 @@ func (m *Note) CloneVT() *Note {
 	r.Part = m.Part.CloneVT()
 	r.Overlap = m.Overlap
 	r.Launcher = m.Launcher.CloneVT()
+	r.Fact = m.Fact.CloneVT()
 	if rhs := m.Nonce; rhs != nil {
 		tmpBytes := make([]byte, len(rhs))
 		copy(tmpBytes, rhs)
 		r.Nonce = tmpBytes
-	}
-	if rhs := m.Fact; rhs != nil {
-		if vtpb, ok := interface{}(rhs).(interface{ CloneVT() *events.StepPart }); ok {
-			r.Fact = vtpb.CloneVT()
-		} else {
-			r.Fact = proto.Clone(rhs).(*events.StepPart)
-		}
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Note) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Order) CloneVT() *Order {
@@ -669,10 +570,6 @@ func (m *Order) CloneVT() *Order {
 	return r
 }
 
-func (m *Order) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Affinity) CloneVT() *Affinity {
 	if m == nil {
 		return (*Affinity)(nil)
@@ -688,10 +585,6 @@ func (m *Affinity) CloneVT() *Affinity {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Affinity) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *TaskEnviron) CloneVT() *TaskEnviron {
@@ -718,10 +611,6 @@ func (m *TaskEnviron) CloneVT() *TaskEnviron {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *TaskEnviron) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Begin) CloneVT() *Begin {
@@ -786,10 +675,6 @@ func (m *Begin) CloneVT() *Begin {
 	return r
 }
 
-func (m *Begin) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Memory) CloneVT() *Memory {
 	if m == nil {
 		return (*Memory)(nil)
@@ -807,10 +692,6 @@ func (m *Memory) CloneVT() *Memory {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Memory) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Receive) CloneVT() *Receive {
@@ -835,10 +716,6 @@ func (m *Receive) CloneVT() *Receive {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Receive) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Program) CloneVT() *Program {
@@ -867,10 +744,6 @@ func (m *Program) CloneVT() *Program {
 	return r
 }
 
-func (m *Program) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Stream) CloneVT() *Stream {
 	if m == nil {
 		return (*Stream)(nil)
@@ -889,10 +762,6 @@ func (m *Stream) CloneVT() *Stream {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Stream) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Told) CloneVT() *Told {
@@ -921,10 +790,6 @@ func (m *Told) CloneVT() *Told {
 	return r
 }
 
-func (m *Told) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (this *Question) EqualVT(that *Question) bool {
 	if this == that {
 		return true
@@ -947,13 +812,6 @@ func (this *Question) EqualVT(that *Question) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Question) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Question)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Question_Create) EqualVT(thatIface isQuestion_What) bool {
 	that, ok := thatIface.(*Question_Create)
 	if !ok {
@@ -1184,13 +1042,6 @@ func (this *Reply) EqualVT(that *Reply) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Reply) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Reply)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Create) EqualVT(that *Create) bool {
 	if this == that {
 		return true
@@ -1218,13 +1069,6 @@ func (this *Create) EqualVT(that *Create) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Create) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Create)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Want) EqualVT(that *Want) bool {
 	if this == that {
 		return true
@@ -1267,11 +1111,7 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Gres{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Gres) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1333,11 +1173,7 @@ func (this *Want) EqualVT(that *Want) bool {
 			if q == nil {
 				q = &events.Rlimit{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.Rlimit) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1381,13 +1217,6 @@ func (this *Want) EqualVT(that *Want) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Want) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Want)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Launcher) EqualVT(that *Launcher) bool {
 	if this == that {
 		return true
@@ -1421,13 +1250,6 @@ func (this *Launcher) EqualVT(that *Launcher) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Launcher) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Launcher)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Created) EqualVT(that *Created) bool {
 	if this == that {
 		return true
@@ -1472,13 +1294,6 @@ func (this *Created) EqualVT(that *Created) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Created) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Created)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Site) EqualVT(that *Site) bool {
 	if this == that {
 		return true
@@ -1500,13 +1315,6 @@ func (this *Site) EqualVT(that *Site) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Site) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Site)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Part) EqualVT(that *Part) bool {
 	if this == that {
 		return true
@@ -1546,11 +1354,7 @@ func (this *Part) EqualVT(that *Part) bool {
 			if q == nil {
 				q = &events.GresShare{}
 			}
-			if equal, ok := interface{}(p).(interface{ EqualVT(*events.GresShare) bool }); ok {
-				if !equal.EqualVT(q) {
-					return false
-				}
-			} else if !proto.Equal(p, q) {
+			if !p.EqualVT(q) {
 				return false
 			}
 		}
@@ -1573,13 +1377,6 @@ func (this *Part) EqualVT(that *Part) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Part) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Part)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Launch) EqualVT(that *Launch) bool {
 	if this == that {
 		return true
@@ -1627,13 +1424,6 @@ func (this *Launch) EqualVT(that *Launch) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Launch) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Launch)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Find) EqualVT(that *Find) bool {
 	if this == that {
 		return true
@@ -1649,13 +1439,6 @@ func (this *Find) EqualVT(that *Find) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Find) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Find)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Look) EqualVT(that *Look) bool {
 	if this == that {
 		return true
@@ -1686,13 +1469,6 @@ func (this *Look) EqualVT(that *Look) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Look) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Look)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Seen) EqualVT(that *Seen) bool {
 	if this == that {
 		return true
@@ -1737,13 +1513,6 @@ func (this *Seen) EqualVT(that *Seen) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Seen) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Seen)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TaskUse) EqualVT(that *TaskUse) bool {
 	if this == that {
 		return true
@@ -1774,13 +1543,6 @@ func (this *TaskUse) EqualVT(that *TaskUse) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TaskUse) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TaskUse)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Ended) EqualVT(that *Ended) bool {
 	if this == that {
 		return true
@@ -1799,13 +1561,6 @@ func (this *Ended) EqualVT(that *Ended) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Ended) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Ended)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Which) EqualVT(that *Which) bool {
 	if this == that {
 		return true
@@ -1824,13 +1579,6 @@ func (this *Which) EqualVT(that *Which) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Which) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Which)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *End) EqualVT(that *End) bool {
 	if this == that {
 		return true
@@ -1849,13 +1597,6 @@ func (this *End) EqualVT(that *End) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *End) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*End)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Live) EqualVT(that *Live) bool {
 	if this == that {
 		return true
@@ -1903,13 +1644,6 @@ func (this *Live) EqualVT(that *Live) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Live) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Live)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Note) EqualVT(that *Note) bool {
 	if this == that {
 		return true
@@ -1931,23 +1665,12 @@ func (this *Note) EqualVT(that *Note) bool {
 	if !this.Launcher.EqualVT(that.Launcher) {
 		return false
 	}
-	if equal, ok := interface{}(this.Fact).(interface{ EqualVT(*events.StepPart) bool }); ok {
-		if !equal.EqualVT(that.Fact) {
-			return false
-		}
-	} else if !proto.Equal(this.Fact, that.Fact) {
+	if !this.Fact.EqualVT(that.Fact) {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Note) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Note)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Order) EqualVT(that *Order) bool {
 	if this == that {
 		return true
@@ -2036,13 +1759,6 @@ func (this *Order) EqualVT(that *Order) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Order) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Order)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Affinity) EqualVT(that *Affinity) bool {
 	if this == that {
 		return true
@@ -2061,13 +1777,6 @@ func (this *Affinity) EqualVT(that *Affinity) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Affinity) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Affinity)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *TaskEnviron) EqualVT(that *TaskEnviron) bool {
 	if this == that {
 		return true
@@ -2095,13 +1804,6 @@ func (this *TaskEnviron) EqualVT(that *TaskEnviron) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *TaskEnviron) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*TaskEnviron)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Begin) EqualVT(that *Begin) bool {
 	if this == that {
 		return true
@@ -2185,13 +1887,6 @@ func (this *Begin) EqualVT(that *Begin) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Begin) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Begin)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Memory) EqualVT(that *Memory) bool {
 	if this == that {
 		return true
@@ -2216,13 +1911,6 @@ func (this *Memory) EqualVT(that *Memory) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Memory) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Memory)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Receive) EqualVT(that *Receive) bool {
 	if this == that {
 		return true
@@ -2256,13 +1944,6 @@ func (this *Receive) EqualVT(that *Receive) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Receive) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Receive)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Program) EqualVT(that *Program) bool {
 	if this == that {
 		return true
@@ -2290,13 +1971,6 @@ func (this *Program) EqualVT(that *Program) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Program) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Program)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Stream) EqualVT(that *Stream) bool {
 	if this == that {
 		return true
@@ -2318,13 +1992,6 @@ func (this *Stream) EqualVT(that *Stream) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Stream) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Stream)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Told) EqualVT(that *Told) bool {
 	if this == that {
 		return true
@@ -2364,13 +2031,6 @@ func (this *Told) EqualVT(that *Told) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Told) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Told)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *Question) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -2868,24 +2528,12 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Rlimits) > 0 {
 		for iNdEx := len(m.Rlimits) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Rlimits[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Rlimits[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Rlimits[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x1
 			i--
@@ -2992,24 +2640,12 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Gres[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x4a
 		}
@@ -3343,24 +2979,12 @@ func (m *Part) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Gres) > 0 {
 		for iNdEx := len(m.Gres) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Gres[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Gres[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			size, err := m.Gres[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
 			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 			i--
 			dAtA[i] = 0x22
 		}
@@ -4028,24 +3652,12 @@ func (m *Note) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Fact != nil {
-		if vtmsg, ok := interface{}(m.Fact).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Fact)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Fact.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x32
 	}
@@ -5106,13 +4718,7 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5157,13 +4763,7 @@ func (m *Want) SizeVT() (n int) {
 	}
 	if len(m.Rlimits) > 0 {
 		for _, e := range m.Rlimits {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5333,13 +4933,7 @@ func (m *Part) SizeVT() (n int) {
 	}
 	if len(m.Gres) > 0 {
 		for _, e := range m.Gres {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -5626,13 +5220,7 @@ func (m *Note) SizeVT() (n int) {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if m.Fact != nil {
-		if size, ok := interface{}(m.Fact).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Fact)
-		}
+		l = m.Fact.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -7002,16 +6590,8 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.Gres{})
-			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
-					return err
-				}
+			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 10:
@@ -7284,16 +6864,8 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Rlimits = append(m.Rlimits, &events.Rlimit{})
-			if unmarshal, ok := interface{}(m.Rlimits[len(m.Rlimits)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Rlimits[len(m.Rlimits)-1]); err != nil {
-					return err
-				}
+			if err := m.Rlimits[len(m.Rlimits)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 22:
@@ -8474,16 +8046,8 @@ func (m *Part) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Gres = append(m.Gres, &events.GresShare{})
-			if unmarshal, ok := interface{}(m.Gres[len(m.Gres)-1]).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Gres[len(m.Gres)-1]); err != nil {
-					return err
-				}
+			if err := m.Gres[len(m.Gres)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 5:
@@ -10310,16 +9874,8 @@ func (m *Note) UnmarshalVT(dAtA []byte) error {
 			if m.Fact == nil {
 				m.Fact = &events.StepPart{}
 			}
-			if unmarshal, ok := interface{}(m.Fact).(interface {
-				UnmarshalVT([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Fact); err != nil {
-					return err
-				}
+			if err := m.Fact.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		default:

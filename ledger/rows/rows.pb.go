@@ -18,131 +18,100 @@
 package rows
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
 	events "stint/events"
-	sync "sync"
-	unsafe "unsafe"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
+	plaintext "stint/events/plain"
 )
 
 // JobRow: one run of one job, or the wait for it.
 type JobRow struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Job              uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`                              // raw job id
-	Instance         uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`                    // how often it had been requeued, or had lost a node and gone on, before
-	Run              uint32                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`                              // run number in the log; 0: never placed
-	ArrayId          uint32                 `protobuf:"varint,4,opt,name=array_id,json=arrayId,proto3" json:"array_id,omitempty"`       // 0: not of an array
-	ArrayTask        uint32                 `protobuf:"varint,5,opt,name=array_task,json=arrayTask,proto3" json:"array_task,omitempty"` // with has_task
-	HasTask          bool                   `protobuf:"varint,6,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
-	Tasks            []uint64               `protobuf:"varint,7,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // bit words: the tasks this record stands for, if it is no single task
-	ArrayMaxRunning  uint32                 `protobuf:"varint,8,opt,name=array_max_running,json=arrayMaxRunning,proto3" json:"array_max_running,omitempty"`
-	HetId            uint32                 `protobuf:"varint,9,opt,name=het_id,json=hetId,proto3" json:"het_id,omitempty"` // 0: not of a heterogeneous job
-	HetOffset        uint32                 `protobuf:"varint,10,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
-	Name             string                 `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
-	User             string                 `protobuf:"bytes,12,opt,name=user,proto3" json:"user,omitempty"`
-	Group            string                 `protobuf:"bytes,13,opt,name=group,proto3" json:"group,omitempty"`
-	Uid              uint32                 `protobuf:"varint,14,opt,name=uid,proto3" json:"uid,omitempty"`
-	Gid              uint32                 `protobuf:"varint,15,opt,name=gid,proto3" json:"gid,omitempty"`
-	Account          string                 `protobuf:"bytes,16,opt,name=account,proto3" json:"account,omitempty"`
-	Partition        string                 `protobuf:"bytes,17,opt,name=partition,proto3" json:"partition,omitempty"`
-	Qos              string                 `protobuf:"bytes,18,opt,name=qos,proto3" json:"qos,omitempty"`
-	Wckey            string                 `protobuf:"bytes,19,opt,name=wckey,proto3" json:"wckey,omitempty"`
-	State            events.JobState        `protobuf:"varint,20,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
-	Requeued         bool                   `protobuf:"varint,21,opt,name=requeued,proto3" json:"requeued,omitempty"` // the record was closed by a requeue
-	WasCancelled     bool                   `protobuf:"varint,22,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
-	CancelledBy      uint32                 `protobuf:"varint,23,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // uid, with was_cancelled
-	Completing       bool                   `protobuf:"varint,24,opt,name=completing,proto3" json:"completing,omitempty"`                      // told to end, and some node has not reported yet
-	ExitCode         uint32                 `protobuf:"varint,25,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal       uint32                 `protobuf:"varint,26,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	DerivedCode      uint32                 `protobuf:"varint,27,opt,name=derived_code,json=derivedCode,proto3" json:"derived_code,omitempty"` // the highest of the numbered steps
-	DerivedSignal    uint32                 `protobuf:"varint,28,opt,name=derived_signal,json=derivedSignal,proto3" json:"derived_signal,omitempty"`
-	Reason           events.Reason          `protobuf:"varint,29,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
-	ReasonText       string                 `protobuf:"bytes,30,opt,name=reason_text,json=reasonText,proto3" json:"reason_text,omitempty"`
-	SubmitUs         int64                  `protobuf:"varint,31,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
-	EligibleUs       int64                  `protobuf:"varint,32,opt,name=eligible_us,json=eligibleUs,proto3" json:"eligible_us,omitempty"`
-	StartUs          int64                  `protobuf:"varint,33,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs            int64                  `protobuf:"varint,34,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
-	SuspendedUs      int64                  `protobuf:"varint,35,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // how long in all
-	SuspendedSinceUs int64                  `protobuf:"varint,36,opt,name=suspended_since_us,json=suspendedSinceUs,proto3" json:"suspended_since_us,omitempty"`
-	LeaptUs          int64                  `protobuf:"varint,81,opt,name=leapt_us,json=leaptUs,proto3" json:"leapt_us,omitempty"` // while it runs: by how much clocks were set forward meanwhile
-	LimitS           uint32                 `protobuf:"varint,37,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`    // 0xffffffff: none; 0: not set yet
-	Priority         uint32                 `protobuf:"varint,38,opt,name=priority,proto3" json:"priority,omitempty"`
-	Nodes            string                 `protobuf:"bytes,39,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist; empty: none yet
-	Req              *Tres                  `protobuf:"bytes,40,opt,name=req,proto3" json:"req,omitempty"`
-	Alloc            *Tres                  `protobuf:"bytes,41,opt,name=alloc,proto3" json:"alloc,omitempty"`                                           // absent: never placed
-	MemPerCpuMib     uint64                 `protobuf:"varint,42,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3" json:"mem_per_cpu_mib,omitempty"`    // memory as it was asked for: per CPU …
-	MemPerNodeMib    uint64                 `protobuf:"varint,43,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3" json:"mem_per_node_mib,omitempty"` // … or per node
-	MemAll           bool                   `protobuf:"varint,44,opt,name=mem_all,json=memAll,proto3" json:"mem_all,omitempty"`
-	WorkDir          string                 `protobuf:"bytes,45,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
-	SubmitLine       string                 `protobuf:"bytes,46,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
-	StdIn            string                 `protobuf:"bytes,47,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`
-	StdOut           string                 `protobuf:"bytes,48,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
-	StdErr           string                 `protobuf:"bytes,49,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
-	Comment          string                 `protobuf:"bytes,50,opt,name=comment,proto3" json:"comment,omitempty"`
-	AdminComment     string                 `protobuf:"bytes,51,opt,name=admin_comment,json=adminComment,proto3" json:"admin_comment,omitempty"`
-	Constraint       string                 `protobuf:"bytes,52,opt,name=constraint,proto3" json:"constraint,omitempty"`
-	Licenses         string                 `protobuf:"bytes,53,opt,name=licenses,proto3" json:"licenses,omitempty"`
-	Reservation      string                 `protobuf:"bytes,54,opt,name=reservation,proto3" json:"reservation,omitempty"`
-	Extra            string                 `protobuf:"bytes,55,opt,name=extra,proto3" json:"extra,omitempty"`
-	Backfilled       bool                   `protobuf:"varint,56,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
-	Exclusive        events.Exclusive       `protobuf:"varint,57,opt,name=exclusive,proto3,enum=stint.events.Exclusive" json:"exclusive,omitempty"`
-	Oversubscribe    bool                   `protobuf:"varint,58,opt,name=oversubscribe,proto3" json:"oversubscribe,omitempty"`
-	UserUs           uint64                 `protobuf:"varint,59,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"` // CPU time of all steps that ended
-	SystemUs         uint64                 `protobuf:"varint,60,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
-	SubmittedSeq     uint64                 `protobuf:"varint,61,opt,name=submitted_seq,json=submittedSeq,proto3" json:"submitted_seq,omitempty"` // the intent
-	ChangedSeq       uint64                 `protobuf:"varint,62,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`       // the message that last changed this record
-	Interactive      bool                   `protobuf:"varint,63,opt,name=interactive,proto3" json:"interactive,omitempty"`
-	ReqNodes         string                 `protobuf:"bytes,64,opt,name=req_nodes,json=reqNodes,proto3" json:"req_nodes,omitempty"`        // hostlist asked for
-	FailedNode       string                 `protobuf:"bytes,65,opt,name=failed_node,json=failedNode,proto3" json:"failed_node,omitempty"`  // the node whose loss ended the run
-	Resized          bool                   `protobuf:"varint,80,opt,name=resized,proto3" json:"resized,omitempty"`                         // the record was closed by the loss of a node; the run goes on in the next one
-	TasksAsked       uint32                 `protobuf:"varint,66,opt,name=tasks_asked,json=tasksAsked,proto3" json:"tasks_asked,omitempty"` // 0: not given
-	Script           *events.BlobRef        `protobuf:"bytes,67,opt,name=script,proto3" json:"script,omitempty"`
-	WaitReason       events.Reason          `protobuf:"varint,69,opt,name=wait_reason,json=waitReason,proto3,enum=stint.events.Reason" json:"wait_reason,omitempty"` // why it waited, as far as the log says, when it last did
-	Allocation       *events.Allocation     `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"`                                             // of a run on few nodes; that of others has a row of its own
-	Association      uint32                 `protobuf:"varint,70,opt,name=association,proto3" json:"association,omitempty"`                                          // id of the association it belonged to when it was submitted, 0: none
-	QosId            uint32                 `protobuf:"varint,71,opt,name=qos_id,json=qosId,proto3" json:"qos_id,omitempty"`                                         // 0: it had none
-	Steps            uint32                 `protobuf:"varint,73,opt,name=steps,proto3" json:"steps,omitempty"`                                                      // how many it has had so far
-	Rest             bool                   `protobuf:"varint,72,opt,name=rest,proto3" json:"rest,omitempty"`                                                        // of an array, what is left after tasks of it have left the queue
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	Job              uint32             `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`                              // raw job id
+	Instance         uint32             `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`                    // how often it had been requeued, or had lost a node and gone on, before
+	Run              uint32             `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`                              // run number in the log; 0: never placed
+	ArrayId          uint32             `protobuf:"varint,4,opt,name=array_id,json=arrayId,proto3" json:"array_id,omitempty"`       // 0: not of an array
+	ArrayTask        uint32             `protobuf:"varint,5,opt,name=array_task,json=arrayTask,proto3" json:"array_task,omitempty"` // with has_task
+	HasTask          bool               `protobuf:"varint,6,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
+	Tasks            []uint64           `protobuf:"varint,7,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // bit words: the tasks this record stands for, if it is no single task
+	ArrayMaxRunning  uint32             `protobuf:"varint,8,opt,name=array_max_running,json=arrayMaxRunning,proto3" json:"array_max_running,omitempty"`
+	HetId            uint32             `protobuf:"varint,9,opt,name=het_id,json=hetId,proto3" json:"het_id,omitempty"` // 0: not of a heterogeneous job
+	HetOffset        uint32             `protobuf:"varint,10,opt,name=het_offset,json=hetOffset,proto3" json:"het_offset,omitempty"`
+	Name             string             `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
+	User             string             `protobuf:"bytes,12,opt,name=user,proto3" json:"user,omitempty"`
+	Group            string             `protobuf:"bytes,13,opt,name=group,proto3" json:"group,omitempty"`
+	Uid              uint32             `protobuf:"varint,14,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid              uint32             `protobuf:"varint,15,opt,name=gid,proto3" json:"gid,omitempty"`
+	Account          string             `protobuf:"bytes,16,opt,name=account,proto3" json:"account,omitempty"`
+	Partition        string             `protobuf:"bytes,17,opt,name=partition,proto3" json:"partition,omitempty"`
+	Qos              string             `protobuf:"bytes,18,opt,name=qos,proto3" json:"qos,omitempty"`
+	Wckey            string             `protobuf:"bytes,19,opt,name=wckey,proto3" json:"wckey,omitempty"`
+	State            events.JobState    `protobuf:"varint,20,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
+	Requeued         bool               `protobuf:"varint,21,opt,name=requeued,proto3" json:"requeued,omitempty"` // the record was closed by a requeue
+	WasCancelled     bool               `protobuf:"varint,22,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
+	CancelledBy      uint32             `protobuf:"varint,23,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // uid, with was_cancelled
+	Completing       bool               `protobuf:"varint,24,opt,name=completing,proto3" json:"completing,omitempty"`                      // told to end, and some node has not reported yet
+	ExitCode         uint32             `protobuf:"varint,25,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal       uint32             `protobuf:"varint,26,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	DerivedCode      uint32             `protobuf:"varint,27,opt,name=derived_code,json=derivedCode,proto3" json:"derived_code,omitempty"` // the highest of the numbered steps
+	DerivedSignal    uint32             `protobuf:"varint,28,opt,name=derived_signal,json=derivedSignal,proto3" json:"derived_signal,omitempty"`
+	Reason           events.Reason      `protobuf:"varint,29,opt,name=reason,proto3,enum=stint.events.Reason" json:"reason,omitempty"`
+	ReasonText       string             `protobuf:"bytes,30,opt,name=reason_text,json=reasonText,proto3" json:"reason_text,omitempty"`
+	SubmitUs         int64              `protobuf:"varint,31,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
+	EligibleUs       int64              `protobuf:"varint,32,opt,name=eligible_us,json=eligibleUs,proto3" json:"eligible_us,omitempty"`
+	StartUs          int64              `protobuf:"varint,33,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs            int64              `protobuf:"varint,34,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	SuspendedUs      int64              `protobuf:"varint,35,opt,name=suspended_us,json=suspendedUs,proto3" json:"suspended_us,omitempty"` // how long in all
+	SuspendedSinceUs int64              `protobuf:"varint,36,opt,name=suspended_since_us,json=suspendedSinceUs,proto3" json:"suspended_since_us,omitempty"`
+	LeaptUs          int64              `protobuf:"varint,81,opt,name=leapt_us,json=leaptUs,proto3" json:"leapt_us,omitempty"` // while it runs: by how much clocks were set forward meanwhile
+	LimitS           uint32             `protobuf:"varint,37,opt,name=limit_s,json=limitS,proto3" json:"limit_s,omitempty"`    // 0xffffffff: none; 0: not set yet
+	Priority         uint32             `protobuf:"varint,38,opt,name=priority,proto3" json:"priority,omitempty"`
+	Nodes            string             `protobuf:"bytes,39,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist; empty: none yet
+	Req              *Tres              `protobuf:"bytes,40,opt,name=req,proto3" json:"req,omitempty"`
+	Alloc            *Tres              `protobuf:"bytes,41,opt,name=alloc,proto3" json:"alloc,omitempty"`                                           // absent: never placed
+	MemPerCpuMib     uint64             `protobuf:"varint,42,opt,name=mem_per_cpu_mib,json=memPerCpuMib,proto3" json:"mem_per_cpu_mib,omitempty"`    // memory as it was asked for: per CPU …
+	MemPerNodeMib    uint64             `protobuf:"varint,43,opt,name=mem_per_node_mib,json=memPerNodeMib,proto3" json:"mem_per_node_mib,omitempty"` // … or per node
+	MemAll           bool               `protobuf:"varint,44,opt,name=mem_all,json=memAll,proto3" json:"mem_all,omitempty"`
+	WorkDir          string             `protobuf:"bytes,45,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
+	SubmitLine       string             `protobuf:"bytes,46,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	StdIn            string             `protobuf:"bytes,47,opt,name=std_in,json=stdIn,proto3" json:"std_in,omitempty"`
+	StdOut           string             `protobuf:"bytes,48,opt,name=std_out,json=stdOut,proto3" json:"std_out,omitempty"`
+	StdErr           string             `protobuf:"bytes,49,opt,name=std_err,json=stdErr,proto3" json:"std_err,omitempty"`
+	Comment          string             `protobuf:"bytes,50,opt,name=comment,proto3" json:"comment,omitempty"`
+	AdminComment     string             `protobuf:"bytes,51,opt,name=admin_comment,json=adminComment,proto3" json:"admin_comment,omitempty"`
+	Constraint       string             `protobuf:"bytes,52,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	Licenses         string             `protobuf:"bytes,53,opt,name=licenses,proto3" json:"licenses,omitempty"`
+	Reservation      string             `protobuf:"bytes,54,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	Extra            string             `protobuf:"bytes,55,opt,name=extra,proto3" json:"extra,omitempty"`
+	Backfilled       bool               `protobuf:"varint,56,opt,name=backfilled,proto3" json:"backfilled,omitempty"`
+	Exclusive        events.Exclusive   `protobuf:"varint,57,opt,name=exclusive,proto3,enum=stint.events.Exclusive" json:"exclusive,omitempty"`
+	Oversubscribe    bool               `protobuf:"varint,58,opt,name=oversubscribe,proto3" json:"oversubscribe,omitempty"`
+	UserUs           uint64             `protobuf:"varint,59,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"` // CPU time of all steps that ended
+	SystemUs         uint64             `protobuf:"varint,60,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
+	SubmittedSeq     uint64             `protobuf:"varint,61,opt,name=submitted_seq,json=submittedSeq,proto3" json:"submitted_seq,omitempty"` // the intent
+	ChangedSeq       uint64             `protobuf:"varint,62,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`       // the message that last changed this record
+	Interactive      bool               `protobuf:"varint,63,opt,name=interactive,proto3" json:"interactive,omitempty"`
+	ReqNodes         string             `protobuf:"bytes,64,opt,name=req_nodes,json=reqNodes,proto3" json:"req_nodes,omitempty"`        // hostlist asked for
+	FailedNode       string             `protobuf:"bytes,65,opt,name=failed_node,json=failedNode,proto3" json:"failed_node,omitempty"`  // the node whose loss ended the run
+	Resized          bool               `protobuf:"varint,80,opt,name=resized,proto3" json:"resized,omitempty"`                         // the record was closed by the loss of a node; the run goes on in the next one
+	TasksAsked       uint32             `protobuf:"varint,66,opt,name=tasks_asked,json=tasksAsked,proto3" json:"tasks_asked,omitempty"` // 0: not given
+	Script           *events.BlobRef    `protobuf:"bytes,67,opt,name=script,proto3" json:"script,omitempty"`
+	WaitReason       events.Reason      `protobuf:"varint,69,opt,name=wait_reason,json=waitReason,proto3,enum=stint.events.Reason" json:"wait_reason,omitempty"` // why it waited, as far as the log says, when it last did
+	Allocation       *events.Allocation `protobuf:"bytes,68,opt,name=allocation,proto3" json:"allocation,omitempty"`                                             // of a run on few nodes; that of others has a row of its own
+	Association      uint32             `protobuf:"varint,70,opt,name=association,proto3" json:"association,omitempty"`                                          // id of the association it belonged to when it was submitted, 0: none
+	QosId            uint32             `protobuf:"varint,71,opt,name=qos_id,json=qosId,proto3" json:"qos_id,omitempty"`                                         // 0: it had none
+	Steps            uint32             `protobuf:"varint,73,opt,name=steps,proto3" json:"steps,omitempty"`                                                      // how many it has had so far
+	Rest             bool               `protobuf:"varint,72,opt,name=rest,proto3" json:"rest,omitempty"`                                                        // of an array, what is left after tasks of it have left the queue
+	unknownFields    []byte
 }
 
 func (x *JobRow) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = JobRow{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *JobRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*JobRow) ProtoMessage() {}
 
-func (x *JobRow) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JobRow.ProtoReflect.Descriptor instead.
 func (*JobRow) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{0}
 }
@@ -674,44 +643,24 @@ func (x *JobRow) GetRest() bool {
 
 // Tres: how much of each trackable resource. mem_mib is for the whole job.
 type Tres struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cpus          uint64                 `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemMib        uint64                 `protobuf:"varint,2,opt,name=mem_mib,json=memMib,proto3" json:"mem_mib,omitempty"`
-	Nodes         uint32                 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	Gres          []*GresCount           `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"` // by name, then type
-	Billing       uint64                 `protobuf:"varint,5,opt,name=billing,proto3" json:"billing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cpus          uint64       `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	MemMib        uint64       `protobuf:"varint,2,opt,name=mem_mib,json=memMib,proto3" json:"mem_mib,omitempty"`
+	Nodes         uint32       `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Gres          []*GresCount `protobuf:"bytes,4,rep,name=gres,proto3" json:"gres,omitempty"` // by name, then type
+	Billing       uint64       `protobuf:"varint,5,opt,name=billing,proto3" json:"billing,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Tres) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Tres{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Tres) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Tres) ProtoMessage() {}
 
-func (x *Tres) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Tres.ProtoReflect.Descriptor instead.
 func (*Tres) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{1}
 }
@@ -752,42 +701,22 @@ func (x *Tres) GetBilling() uint64 {
 }
 
 type GresCount struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type          string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Count         uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields []byte
 }
 
 func (x *GresCount) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = GresCount{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *GresCount) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*GresCount) ProtoMessage() {}
 
-func (x *GresCount) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GresCount.ProtoReflect.Descriptor instead.
 func (*GresCount) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{2}
 }
@@ -815,76 +744,56 @@ func (x *GresCount) GetCount() uint64 {
 
 // StepRow: one step of a run, over all its nodes. Sums add up what the nodes said, peaks name where.
 type StepRow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"` // raw step id, see events
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	State         events.JobState        `protobuf:"varint,3,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
-	ExitCode      uint32                 `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	ExitSignal    uint32                 `protobuf:"varint,5,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
-	Unseen        bool                   `protobuf:"varint,6,opt,name=unseen,proto3" json:"unseen,omitempty"` // it ended and nobody saw how: no exit code to show
-	SubmitUs      int64                  `protobuf:"varint,7,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
-	StartUs       int64                  `protobuf:"varint,8,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs         int64                  `protobuf:"varint,9,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // 0: not over on all nodes
-	Nodes         string                 `protobuf:"bytes,10,opt,name=nodes,proto3" json:"nodes,omitempty"`              // hostlist
-	NodeCount     uint32                 `protobuf:"varint,11,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
-	Tasks         uint32                 `protobuf:"varint,12,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	Alloc         *Tres                  `protobuf:"bytes,13,opt,name=alloc,proto3" json:"alloc,omitempty"`
-	UserUs        uint64                 `protobuf:"varint,14,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"`
-	SystemUs      uint64                 `protobuf:"varint,15,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
-	MaxRssKib     *Peak                  `protobuf:"bytes,16,opt,name=max_rss_kib,json=maxRssKib,proto3" json:"max_rss_kib,omitempty"`
-	MaxVmKib      *Peak                  `protobuf:"bytes,17,opt,name=max_vm_kib,json=maxVmKib,proto3" json:"max_vm_kib,omitempty"`
-	MaxPages      *Peak                  `protobuf:"bytes,18,opt,name=max_pages,json=maxPages,proto3" json:"max_pages,omitempty"`
-	MaxRead       *Peak                  `protobuf:"bytes,19,opt,name=max_read,json=maxRead,proto3" json:"max_read,omitempty"` // bytes
-	MaxWrite      *Peak                  `protobuf:"bytes,20,opt,name=max_write,json=maxWrite,proto3" json:"max_write,omitempty"`
-	MinCpuUs      *Peak                  `protobuf:"bytes,21,opt,name=min_cpu_us,json=minCpuUs,proto3" json:"min_cpu_us,omitempty"`
-	SumRssKib     uint64                 `protobuf:"varint,22,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"` // over samples
-	Samples       uint64                 `protobuf:"varint,23,opt,name=samples,proto3" json:"samples,omitempty"`
-	SumPeakRssKib uint64                 `protobuf:"varint,24,opt,name=sum_peak_rss_kib,json=sumPeakRssKib,proto3" json:"sum_peak_rss_kib,omitempty"` // over nodes that reported
-	SumPeakVmKib  uint64                 `protobuf:"varint,25,opt,name=sum_peak_vm_kib,json=sumPeakVmKib,proto3" json:"sum_peak_vm_kib,omitempty"`
-	ReadBytes     uint64                 `protobuf:"varint,26,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
-	WriteBytes    uint64                 `protobuf:"varint,27,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
-	SumPages      uint64                 `protobuf:"varint,28,opt,name=sum_pages,json=sumPages,proto3" json:"sum_pages,omitempty"`
-	OomKills      uint32                 `protobuf:"varint,29,opt,name=oom_kills,json=oomKills,proto3" json:"oom_kills,omitempty"`
-	Text          string                 `protobuf:"bytes,30,opt,name=text,proto3" json:"text,omitempty"`                   // what a node said about its end
-	ByNode        []*StepNode            `protobuf:"bytes,31,rep,name=by_node,json=byNode,proto3" json:"by_node,omitempty"` // in the order of first word
-	ChangedSeq    uint64                 `protobuf:"varint,32,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`
-	SubmitLine    string                 `protobuf:"bytes,33,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
-	NotLaunched   bool                   `protobuf:"varint,34,opt,name=not_launched,json=notLaunched,proto3" json:"not_launched,omitempty"` // it never started on some node
-	WasCancelled  bool                   `protobuf:"varint,36,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
-	CancelledBy   uint32                 `protobuf:"varint,37,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // uid, with was_cancelled
-	Layout        string                 `protobuf:"bytes,35,opt,name=layout,proto3" json:"layout,omitempty"`                               // how its tasks are dealt out; empty: Block
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Step          uint32          `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"` // raw step id, see events
+	Name          string          `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	State         events.JobState `protobuf:"varint,3,opt,name=state,proto3,enum=stint.events.JobState" json:"state,omitempty"`
+	ExitCode      uint32          `protobuf:"varint,4,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
+	ExitSignal    uint32          `protobuf:"varint,5,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
+	Unseen        bool            `protobuf:"varint,6,opt,name=unseen,proto3" json:"unseen,omitempty"` // it ended and nobody saw how: no exit code to show
+	SubmitUs      int64           `protobuf:"varint,7,opt,name=submit_us,json=submitUs,proto3" json:"submit_us,omitempty"`
+	StartUs       int64           `protobuf:"varint,8,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs         int64           `protobuf:"varint,9,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // 0: not over on all nodes
+	Nodes         string          `protobuf:"bytes,10,opt,name=nodes,proto3" json:"nodes,omitempty"`              // hostlist
+	NodeCount     uint32          `protobuf:"varint,11,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	Tasks         uint32          `protobuf:"varint,12,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Alloc         *Tres           `protobuf:"bytes,13,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	UserUs        uint64          `protobuf:"varint,14,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"`
+	SystemUs      uint64          `protobuf:"varint,15,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
+	MaxRssKib     *Peak           `protobuf:"bytes,16,opt,name=max_rss_kib,json=maxRssKib,proto3" json:"max_rss_kib,omitempty"`
+	MaxVmKib      *Peak           `protobuf:"bytes,17,opt,name=max_vm_kib,json=maxVmKib,proto3" json:"max_vm_kib,omitempty"`
+	MaxPages      *Peak           `protobuf:"bytes,18,opt,name=max_pages,json=maxPages,proto3" json:"max_pages,omitempty"`
+	MaxRead       *Peak           `protobuf:"bytes,19,opt,name=max_read,json=maxRead,proto3" json:"max_read,omitempty"` // bytes
+	MaxWrite      *Peak           `protobuf:"bytes,20,opt,name=max_write,json=maxWrite,proto3" json:"max_write,omitempty"`
+	MinCpuUs      *Peak           `protobuf:"bytes,21,opt,name=min_cpu_us,json=minCpuUs,proto3" json:"min_cpu_us,omitempty"`
+	SumRssKib     uint64          `protobuf:"varint,22,opt,name=sum_rss_kib,json=sumRssKib,proto3" json:"sum_rss_kib,omitempty"` // over samples
+	Samples       uint64          `protobuf:"varint,23,opt,name=samples,proto3" json:"samples,omitempty"`
+	SumPeakRssKib uint64          `protobuf:"varint,24,opt,name=sum_peak_rss_kib,json=sumPeakRssKib,proto3" json:"sum_peak_rss_kib,omitempty"` // over nodes that reported
+	SumPeakVmKib  uint64          `protobuf:"varint,25,opt,name=sum_peak_vm_kib,json=sumPeakVmKib,proto3" json:"sum_peak_vm_kib,omitempty"`
+	ReadBytes     uint64          `protobuf:"varint,26,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	WriteBytes    uint64          `protobuf:"varint,27,opt,name=write_bytes,json=writeBytes,proto3" json:"write_bytes,omitempty"`
+	SumPages      uint64          `protobuf:"varint,28,opt,name=sum_pages,json=sumPages,proto3" json:"sum_pages,omitempty"`
+	OomKills      uint32          `protobuf:"varint,29,opt,name=oom_kills,json=oomKills,proto3" json:"oom_kills,omitempty"`
+	Text          string          `protobuf:"bytes,30,opt,name=text,proto3" json:"text,omitempty"`                   // what a node said about its end
+	ByNode        []*StepNode     `protobuf:"bytes,31,rep,name=by_node,json=byNode,proto3" json:"by_node,omitempty"` // in the order of first word
+	ChangedSeq    uint64          `protobuf:"varint,32,opt,name=changed_seq,json=changedSeq,proto3" json:"changed_seq,omitempty"`
+	SubmitLine    string          `protobuf:"bytes,33,opt,name=submit_line,json=submitLine,proto3" json:"submit_line,omitempty"`
+	NotLaunched   bool            `protobuf:"varint,34,opt,name=not_launched,json=notLaunched,proto3" json:"not_launched,omitempty"` // it never started on some node
+	WasCancelled  bool            `protobuf:"varint,36,opt,name=was_cancelled,json=wasCancelled,proto3" json:"was_cancelled,omitempty"`
+	CancelledBy   uint32          `protobuf:"varint,37,opt,name=cancelled_by,json=cancelledBy,proto3" json:"cancelled_by,omitempty"` // uid, with was_cancelled
+	Layout        string          `protobuf:"bytes,35,opt,name=layout,proto3" json:"layout,omitempty"`                               // how its tasks are dealt out; empty: Block
+	unknownFields []byte
 }
 
 func (x *StepRow) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = StepRow{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepRow) ProtoMessage() {}
 
-func (x *StepRow) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepRow.ProtoReflect.Descriptor instead.
 func (*StepRow) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{3}
 }
@@ -1150,42 +1059,22 @@ func (x *StepRow) GetLayout() string {
 
 // Peak: a value and where it was seen; absent if nothing was measured.
 type Peak struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Value         uint64                 `protobuf:"varint,1,opt,name=value,proto3" json:"value,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Task          uint32                 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Value         uint64 `protobuf:"varint,1,opt,name=value,proto3" json:"value,omitempty"`
+	Node          string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Task          uint32 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Peak) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Peak{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Peak) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Peak) ProtoMessage() {}
 
-func (x *Peak) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Peak.ProtoReflect.Descriptor instead.
 func (*Peak) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{4}
 }
@@ -1212,43 +1101,23 @@ func (x *Peak) GetTask() uint32 {
 }
 
 type StepNode struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	StartUs       int64                  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs         int64                  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
-	FirstTask     uint32                 `protobuf:"varint,4,opt,name=first_task,json=firstTask,proto3" json:"first_task,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	StartUs       int64  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs         int64  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	FirstTask     uint32 `protobuf:"varint,4,opt,name=first_task,json=firstTask,proto3" json:"first_task,omitempty"`
+	unknownFields []byte
 }
 
 func (x *StepNode) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = StepNode{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StepNode) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StepNode) ProtoMessage() {}
 
-func (x *StepNode) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StepNode.ProtoReflect.Descriptor instead.
 func (*StepNode) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{5}
 }
@@ -1283,42 +1152,22 @@ func (x *StepNode) GetFirstTask() uint32 {
 
 // AllocationRow: which cores, memory and devices of which nodes a run had.
 type AllocationRow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Allocation    *events.Allocation     `protobuf:"bytes,1,opt,name=allocation,proto3" json:"allocation,omitempty"`
-	Run           uint32                 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	StartUs       int64                  `protobuf:"varint,3,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Allocation    *events.Allocation `protobuf:"bytes,1,opt,name=allocation,proto3" json:"allocation,omitempty"`
+	Run           uint32             `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	StartUs       int64              `protobuf:"varint,3,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AllocationRow) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = AllocationRow{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AllocationRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AllocationRow) ProtoMessage() {}
 
-func (x *AllocationRow) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AllocationRow.ProtoReflect.Descriptor instead.
 func (*AllocationRow) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{6}
 }
@@ -1346,48 +1195,28 @@ func (x *AllocationRow) GetStartUs() int64 {
 
 // UsageRow: what one user used through one account in one hour (the hour in which it was used, added when the run ended).
 type UsageRow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	HourUs        int64                  `protobuf:"varint,1,opt,name=hour_us,json=hourUs,proto3" json:"hour_us,omitempty"` // its beginning
-	Account       string                 `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
-	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	CpuUs         uint64                 `protobuf:"varint,4,opt,name=cpu_us,json=cpuUs,proto3" json:"cpu_us,omitempty"`
-	MemMibUs      uint64                 `protobuf:"varint,5,opt,name=mem_mib_us,json=memMibUs,proto3" json:"mem_mib_us,omitempty"`
-	NodeUs        uint64                 `protobuf:"varint,6,opt,name=node_us,json=nodeUs,proto3" json:"node_us,omitempty"`
-	BillingUs     uint64                 `protobuf:"varint,7,opt,name=billing_us,json=billingUs,proto3" json:"billing_us,omitempty"`
-	GresUs        []*GresCount           `protobuf:"bytes,8,rep,name=gres_us,json=gresUs,proto3" json:"gres_us,omitempty"`
-	JobsEnded     uint64                 `protobuf:"varint,9,opt,name=jobs_ended,json=jobsEnded,proto3" json:"jobs_ended,omitempty"` // runs that ended in this hour
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HourUs        int64        `protobuf:"varint,1,opt,name=hour_us,json=hourUs,proto3" json:"hour_us,omitempty"` // its beginning
+	Account       string       `protobuf:"bytes,2,opt,name=account,proto3" json:"account,omitempty"`
+	User          string       `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	CpuUs         uint64       `protobuf:"varint,4,opt,name=cpu_us,json=cpuUs,proto3" json:"cpu_us,omitempty"`
+	MemMibUs      uint64       `protobuf:"varint,5,opt,name=mem_mib_us,json=memMibUs,proto3" json:"mem_mib_us,omitempty"`
+	NodeUs        uint64       `protobuf:"varint,6,opt,name=node_us,json=nodeUs,proto3" json:"node_us,omitempty"`
+	BillingUs     uint64       `protobuf:"varint,7,opt,name=billing_us,json=billingUs,proto3" json:"billing_us,omitempty"`
+	GresUs        []*GresCount `protobuf:"bytes,8,rep,name=gres_us,json=gresUs,proto3" json:"gres_us,omitempty"`
+	JobsEnded     uint64       `protobuf:"varint,9,opt,name=jobs_ended,json=jobsEnded,proto3" json:"jobs_ended,omitempty"` // runs that ended in this hour
+	unknownFields []byte
 }
 
 func (x *UsageRow) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = UsageRow{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *UsageRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*UsageRow) ProtoMessage() {}
 
-func (x *UsageRow) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UsageRow.ProtoReflect.Descriptor instead.
 func (*UsageRow) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{7}
 }
@@ -1457,50 +1286,30 @@ func (x *UsageRow) GetJobsEnded() uint64 {
 
 // NodeEventRow: a period in which a node was not as it should be.
 type NodeEventRow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	StartUs       int64                  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs         int64                  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // 0: it lasts
-	Down          bool                   `protobuf:"varint,4,opt,name=down,proto3" json:"down,omitempty"`
-	Drain         bool                   `protobuf:"varint,5,opt,name=drain,proto3" json:"drain,omitempty"`
-	Fail          bool                   `protobuf:"varint,6,opt,name=fail,proto3" json:"fail,omitempty"`
-	Lost          bool                   `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
-	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	ReasonUid     uint32                 `protobuf:"varint,9,opt,name=reason_uid,json=reasonUid,proto3" json:"reason_uid,omitempty"`
-	StartSeq      uint64                 `protobuf:"varint,10,opt,name=start_seq,json=startSeq,proto3" json:"start_seq,omitempty"`
-	EndSeq        uint64                 `protobuf:"varint,11,opt,name=end_seq,json=endSeq,proto3" json:"end_seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	StartUs       int64  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs         int64  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"` // 0: it lasts
+	Down          bool   `protobuf:"varint,4,opt,name=down,proto3" json:"down,omitempty"`
+	Drain         bool   `protobuf:"varint,5,opt,name=drain,proto3" json:"drain,omitempty"`
+	Fail          bool   `protobuf:"varint,6,opt,name=fail,proto3" json:"fail,omitempty"`
+	Lost          bool   `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
+	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	ReasonUid     uint32 `protobuf:"varint,9,opt,name=reason_uid,json=reasonUid,proto3" json:"reason_uid,omitempty"`
+	StartSeq      uint64 `protobuf:"varint,10,opt,name=start_seq,json=startSeq,proto3" json:"start_seq,omitempty"`
+	EndSeq        uint64 `protobuf:"varint,11,opt,name=end_seq,json=endSeq,proto3" json:"end_seq,omitempty"`
+	unknownFields []byte
 }
 
 func (x *NodeEventRow) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = NodeEventRow{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *NodeEventRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*NodeEventRow) ProtoMessage() {}
 
-func (x *NodeEventRow) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NodeEventRow.ProtoReflect.Descriptor instead.
 func (*NodeEventRow) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{8}
 }
@@ -1583,11 +1392,10 @@ func (x *NodeEventRow) GetEndSeq() uint64 {
 }
 
 type Ask struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	LeastSeq uint64                 `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the tables have reached it
-	Uid      *uint32                `protobuf:"varint,2,opt,name=uid,proto3,oneof" json:"uid,omitempty"`                     // who asks, by the kernel's word to the agent; absent: nobody, who owns nothing
-	After    []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`                        // go on behind this: Answer.more of the answer before
-	Limit    uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                       // job records per answer; 0: as the ledger likes
+	LeastSeq uint64  `protobuf:"varint,1,opt,name=least_seq,json=leastSeq,proto3" json:"least_seq,omitempty"` // answered when the tables have reached it
+	Uid      *uint32 `protobuf:"varint,2,opt,name=uid,proto3,oneof" json:"uid,omitempty"`                     // who asks, by the kernel's word to the agent; absent: nobody, who owns nothing
+	After    []byte  `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`                        // go on behind this: Answer.more of the answer before
+	Limit    uint32  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                       // job records per answer; 0: as the ledger likes
 	// Types that are valid to be assigned to What:
 	//
 	//	*Ask_Jobs
@@ -1597,38 +1405,19 @@ type Ask struct {
 	//	*Ask_Status
 	What          isAsk_What `protobuf_oneof:"what"`
 	User          string     `protobuf:"bytes,10,opt,name=user,proto3" json:"user,omitempty"` // who asks, of questions about usage, which is kept by name (set by the agent)
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *Ask) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Ask{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Ask) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Ask) ProtoMessage() {}
 
-func (x *Ask) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{9}
 }
@@ -1762,70 +1551,50 @@ func (*Ask_Status) isAsk_What() {}
 // before its beginning. With states, PENDING counts from eligible to start, RUNNING and SUSPENDED from start to end, and the
 // others at their end.
 type AskJobs struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Jobs           []*Selection           `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	Users          []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
-	Uids           []uint32               `protobuf:"varint,3,rep,packed,name=uids,proto3" json:"uids,omitempty"` // users by number
-	Accounts       []string               `protobuf:"bytes,4,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	Partitions     []string               `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	Names          []string               `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`
-	Qos            []string               `protobuf:"bytes,7,rep,name=qos,proto3" json:"qos,omitempty"`
-	Groups         []string               `protobuf:"bytes,8,rep,name=groups,proto3" json:"groups,omitempty"`
-	Gids           []uint32               `protobuf:"varint,9,rep,packed,name=gids,proto3" json:"gids,omitempty"`
-	Wckeys         []string               `protobuf:"bytes,10,rep,name=wckeys,proto3" json:"wckeys,omitempty"`
-	Nodes          string                 `protobuf:"bytes,11,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist: records that had any of them
-	States         []events.JobState      `protobuf:"varint,12,rep,packed,name=states,proto3,enum=stint.events.JobState" json:"states,omitempty"`
-	Requeued       bool                   `protobuf:"varint,13,opt,name=requeued,proto3" json:"requeued,omitempty"` // REQUEUED is among the states
-	StartUs        int64                  `protobuf:"varint,14,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs          int64                  `protobuf:"varint,15,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
-	Allocations    bool                   `protobuf:"varint,16,opt,name=allocations,proto3" json:"allocations,omitempty"` // -X: no steps
-	Duplicates     bool                   `protobuf:"varint,17,opt,name=duplicates,proto3" json:"duplicates,omitempty"`   // -D: every instance, not just the last
-	Truncate       bool                   `protobuf:"varint,18,opt,name=truncate,proto3" json:"truncate,omitempty"`       // -T: cut start and end to the window
-	MinNodes       uint32                 `protobuf:"varint,19,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`
-	MaxNodes       uint32                 `protobuf:"varint,20,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"` // 0: no limit
-	MinCpus        uint32                 `protobuf:"varint,21,opt,name=min_cpus,json=minCpus,proto3" json:"min_cpus,omitempty"`
-	MaxCpus        uint32                 `protobuf:"varint,22,opt,name=max_cpus,json=maxCpus,proto3" json:"max_cpus,omitempty"`
-	MinLimitS      uint32                 `protobuf:"varint,23,opt,name=min_limit_s,json=minLimitS,proto3" json:"min_limit_s,omitempty"`
-	MaxLimitS      uint32                 `protobuf:"varint,24,opt,name=max_limit_s,json=maxLimitS,proto3" json:"max_limit_s,omitempty"`
-	Constraints    []string               `protobuf:"bytes,25,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	Reasons        []events.Reason        `protobuf:"varint,26,rep,packed,name=reasons,proto3,enum=stint.events.Reason" json:"reasons,omitempty"`
-	WithAllocation bool                   `protobuf:"varint,27,opt,name=with_allocation,json=withAllocation,proto3" json:"with_allocation,omitempty"`
-	CompletedOnly  bool                   `protobuf:"varint,28,opt,name=completed_only,json=completedOnly,proto3" json:"completed_only,omitempty"` // -c: records that have ended
-	WholeHet       bool                   `protobuf:"varint,29,opt,name=whole_het,json=wholeHet,proto3" json:"whole_het,omitempty"`                // naming a component of a heterogeneous job means all of it
-	LeaderOnly     bool                   `protobuf:"varint,30,opt,name=leader_only,json=leaderOnly,proto3" json:"leader_only,omitempty"`          // naming a heterogeneous job means its first component
-	Associations   []uint32               `protobuf:"varint,31,rep,packed,name=associations,proto3" json:"associations,omitempty"`                 // by number
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Jobs           []*Selection      `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Users          []string          `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	Uids           []uint32          `protobuf:"varint,3,rep,packed,name=uids,proto3" json:"uids,omitempty"` // users by number
+	Accounts       []string          `protobuf:"bytes,4,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Partitions     []string          `protobuf:"bytes,5,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	Names          []string          `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`
+	Qos            []string          `protobuf:"bytes,7,rep,name=qos,proto3" json:"qos,omitempty"`
+	Groups         []string          `protobuf:"bytes,8,rep,name=groups,proto3" json:"groups,omitempty"`
+	Gids           []uint32          `protobuf:"varint,9,rep,packed,name=gids,proto3" json:"gids,omitempty"`
+	Wckeys         []string          `protobuf:"bytes,10,rep,name=wckeys,proto3" json:"wckeys,omitempty"`
+	Nodes          string            `protobuf:"bytes,11,opt,name=nodes,proto3" json:"nodes,omitempty"` // hostlist: records that had any of them
+	States         []events.JobState `protobuf:"varint,12,rep,packed,name=states,proto3,enum=stint.events.JobState" json:"states,omitempty"`
+	Requeued       bool              `protobuf:"varint,13,opt,name=requeued,proto3" json:"requeued,omitempty"` // REQUEUED is among the states
+	StartUs        int64             `protobuf:"varint,14,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs          int64             `protobuf:"varint,15,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	Allocations    bool              `protobuf:"varint,16,opt,name=allocations,proto3" json:"allocations,omitempty"` // -X: no steps
+	Duplicates     bool              `protobuf:"varint,17,opt,name=duplicates,proto3" json:"duplicates,omitempty"`   // -D: every instance, not just the last
+	Truncate       bool              `protobuf:"varint,18,opt,name=truncate,proto3" json:"truncate,omitempty"`       // -T: cut start and end to the window
+	MinNodes       uint32            `protobuf:"varint,19,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`
+	MaxNodes       uint32            `protobuf:"varint,20,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"` // 0: no limit
+	MinCpus        uint32            `protobuf:"varint,21,opt,name=min_cpus,json=minCpus,proto3" json:"min_cpus,omitempty"`
+	MaxCpus        uint32            `protobuf:"varint,22,opt,name=max_cpus,json=maxCpus,proto3" json:"max_cpus,omitempty"`
+	MinLimitS      uint32            `protobuf:"varint,23,opt,name=min_limit_s,json=minLimitS,proto3" json:"min_limit_s,omitempty"`
+	MaxLimitS      uint32            `protobuf:"varint,24,opt,name=max_limit_s,json=maxLimitS,proto3" json:"max_limit_s,omitempty"`
+	Constraints    []string          `protobuf:"bytes,25,rep,name=constraints,proto3" json:"constraints,omitempty"`
+	Reasons        []events.Reason   `protobuf:"varint,26,rep,packed,name=reasons,proto3,enum=stint.events.Reason" json:"reasons,omitempty"`
+	WithAllocation bool              `protobuf:"varint,27,opt,name=with_allocation,json=withAllocation,proto3" json:"with_allocation,omitempty"`
+	CompletedOnly  bool              `protobuf:"varint,28,opt,name=completed_only,json=completedOnly,proto3" json:"completed_only,omitempty"` // -c: records that have ended
+	WholeHet       bool              `protobuf:"varint,29,opt,name=whole_het,json=wholeHet,proto3" json:"whole_het,omitempty"`                // naming a component of a heterogeneous job means all of it
+	LeaderOnly     bool              `protobuf:"varint,30,opt,name=leader_only,json=leaderOnly,proto3" json:"leader_only,omitempty"`          // naming a heterogeneous job means its first component
+	Associations   []uint32          `protobuf:"varint,31,rep,packed,name=associations,proto3" json:"associations,omitempty"`                 // by number
+	unknownFields  []byte
 }
 
 func (x *AskJobs) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = AskJobs{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskJobs) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskJobs) ProtoMessage() {}
 
-func (x *AskJobs) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskJobs.ProtoReflect.Descriptor instead.
 func (*AskJobs) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{10}
 }
@@ -2049,46 +1818,26 @@ func (x *AskJobs) GetAssociations() []uint32 {
 
 // Selection: a job, some tasks of an array, a component of a het job, or one step of it.
 type Selection struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`            // raw id, array id or het id
-	Tasks         []uint64               `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // with has_tasks: bit words
-	HasTasks      bool                   `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
-	Component     uint32                 `protobuf:"varint,4,opt,name=component,proto3" json:"component,omitempty"`
-	HasComponent  bool                   `protobuf:"varint,5,opt,name=has_component,json=hasComponent,proto3" json:"has_component,omitempty"`
-	Step          uint32                 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"` // raw step id
-	HasStep       bool                   `protobuf:"varint,7,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32   `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`            // raw id, array id or het id
+	Tasks         []uint64 `protobuf:"varint,2,rep,packed,name=tasks,proto3" json:"tasks,omitempty"` // with has_tasks: bit words
+	HasTasks      bool     `protobuf:"varint,3,opt,name=has_tasks,json=hasTasks,proto3" json:"has_tasks,omitempty"`
+	Component     uint32   `protobuf:"varint,4,opt,name=component,proto3" json:"component,omitempty"`
+	HasComponent  bool     `protobuf:"varint,5,opt,name=has_component,json=hasComponent,proto3" json:"has_component,omitempty"`
+	Step          uint32   `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"` // raw step id
+	HasStep       bool     `protobuf:"varint,7,opt,name=has_step,json=hasStep,proto3" json:"has_step,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Selection) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Selection{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Selection) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Selection) ProtoMessage() {}
 
-func (x *Selection) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{11}
 }
@@ -2144,47 +1893,27 @@ func (x *Selection) GetHasStep() bool {
 
 // AskStory: what happened to a job, or (job 0) everything behind after_seq.
 type AskStory struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`   // raw id or array id
-	Task          uint32                 `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"` // with has_task: that task of the array
-	HasTask       bool                   `protobuf:"varint,3,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
-	AfterSeq      uint64                 `protobuf:"varint,4,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
-	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                 // messages, 0: as the ledger likes
-	WaitMs        uint32                 `protobuf:"varint,6,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // how long to wait for the first if there is none yet
-	Raw           bool                   `protobuf:"varint,7,opt,name=raw,proto3" json:"raw,omitempty"`                     // with the messages themselves, as JSON
-	Void          bool                   `protobuf:"varint,8,opt,name=void,proto3" json:"void,omitempty"`                   // only what had no effect
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           uint32 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`   // raw id or array id
+	Task          uint32 `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"` // with has_task: that task of the array
+	HasTask       bool   `protobuf:"varint,3,opt,name=has_task,json=hasTask,proto3" json:"has_task,omitempty"`
+	AfterSeq      uint64 `protobuf:"varint,4,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
+	Limit         uint32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                 // messages, 0: as the ledger likes
+	WaitMs        uint32 `protobuf:"varint,6,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // how long to wait for the first if there is none yet
+	Raw           bool   `protobuf:"varint,7,opt,name=raw,proto3" json:"raw,omitempty"`                     // with the messages themselves, as JSON
+	Void          bool   `protobuf:"varint,8,opt,name=void,proto3" json:"void,omitempty"`                   // only what had no effect
+	unknownFields []byte
 }
 
 func (x *AskStory) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = AskStory{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskStory) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskStory) ProtoMessage() {}
 
-func (x *AskStory) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskStory.ProtoReflect.Descriptor instead.
 func (*AskStory) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{12}
 }
@@ -2246,43 +1975,23 @@ func (x *AskStory) GetVoid() bool {
 }
 
 type AskUsage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StartUs       int64                  `protobuf:"varint,1,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs         int64                  `protobuf:"varint,2,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
-	Accounts      []string               `protobuf:"bytes,3,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	Users         []string               `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StartUs       int64    `protobuf:"varint,1,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs         int64    `protobuf:"varint,2,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	Accounts      []string `protobuf:"bytes,3,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	Users         []string `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskUsage) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = AskUsage{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskUsage) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskUsage) ProtoMessage() {}
 
-func (x *AskUsage) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskUsage.ProtoReflect.Descriptor instead.
 func (*AskUsage) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{13}
 }
@@ -2316,42 +2025,22 @@ func (x *AskUsage) GetUsers() []string {
 }
 
 type AskNodeEvents struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         string                 `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	StartUs       int64                  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
-	EndUs         int64                  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Nodes         string `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	StartUs       int64  `protobuf:"varint,2,opt,name=start_us,json=startUs,proto3" json:"start_us,omitempty"`
+	EndUs         int64  `protobuf:"varint,3,opt,name=end_us,json=endUs,proto3" json:"end_us,omitempty"`
+	unknownFields []byte
 }
 
 func (x *AskNodeEvents) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = AskNodeEvents{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskNodeEvents) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskNodeEvents) ProtoMessage() {}
 
-func (x *AskNodeEvents) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskNodeEvents.ProtoReflect.Descriptor instead.
 func (*AskNodeEvents) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{14}
 }
@@ -2378,87 +2067,47 @@ func (x *AskNodeEvents) GetEndUs() int64 {
 }
 
 type AskStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields []byte
 }
 
 func (x *AskStatus) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = AskStatus{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *AskStatus) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*AskStatus) ProtoMessage() {}
 
-func (x *AskStatus) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AskStatus.ProtoReflect.Descriptor instead.
 func (*AskStatus) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{15}
 }
 
 type Answer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // what the tables are current to
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	More          []byte                 `protobuf:"bytes,3,opt,name=more,proto3" json:"more,omitempty"` // not empty: there is more; ask again with it
-	Records       []*Record              `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
-	Story         []*StoryLine           `protobuf:"bytes,5,rep,name=story,proto3" json:"story,omitempty"`
-	StorySeq      uint64                 `protobuf:"varint,6,opt,name=story_seq,json=storySeq,proto3" json:"story_seq,omitempty"` // ask for the story behind this to go on
-	Usage         []*UsageRow            `protobuf:"bytes,7,rep,name=usage,proto3" json:"usage,omitempty"`
-	NodeEvents    []*NodeEventRow        `protobuf:"bytes,8,rep,name=node_events,json=nodeEvents,proto3" json:"node_events,omitempty"`
-	Status        *Status                `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
-	NowUs         int64                  `protobuf:"varint,10,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"` // server time of the last message folded
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64          `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // what the tables are current to
+	Error         string          `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	More          []byte          `protobuf:"bytes,3,opt,name=more,proto3" json:"more,omitempty"` // not empty: there is more; ask again with it
+	Records       []*Record       `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`
+	Story         []*StoryLine    `protobuf:"bytes,5,rep,name=story,proto3" json:"story,omitempty"`
+	StorySeq      uint64          `protobuf:"varint,6,opt,name=story_seq,json=storySeq,proto3" json:"story_seq,omitempty"` // ask for the story behind this to go on
+	Usage         []*UsageRow     `protobuf:"bytes,7,rep,name=usage,proto3" json:"usage,omitempty"`
+	NodeEvents    []*NodeEventRow `protobuf:"bytes,8,rep,name=node_events,json=nodeEvents,proto3" json:"node_events,omitempty"`
+	Status        *Status         `protobuf:"bytes,9,opt,name=status,proto3" json:"status,omitempty"`
+	NowUs         int64           `protobuf:"varint,10,opt,name=now_us,json=nowUs,proto3" json:"now_us,omitempty"` // server time of the last message folded
+	unknownFields []byte
 }
 
 func (x *Answer) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Answer{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Answer) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Answer) ProtoMessage() {}
 
-func (x *Answer) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{16}
 }
@@ -2534,43 +2183,23 @@ func (x *Answer) GetNowUs() int64 {
 }
 
 type Record struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *JobRow                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Steps         []*StepRow             `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
-	Allocation    *events.Allocation     `protobuf:"bytes,3,opt,name=allocation,proto3" json:"allocation,omitempty"`
-	StepsOnly     bool                   `protobuf:"varint,4,opt,name=steps_only,json=stepsOnly,proto3" json:"steps_only,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Job           *JobRow            `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Steps         []*StepRow         `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
+	Allocation    *events.Allocation `protobuf:"bytes,3,opt,name=allocation,proto3" json:"allocation,omitempty"`
+	StepsOnly     bool               `protobuf:"varint,4,opt,name=steps_only,json=stepsOnly,proto3" json:"steps_only,omitempty"`
+	unknownFields []byte
 }
 
 func (x *Record) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Record{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Record) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Record) ProtoMessage() {}
 
-func (x *Record) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{17}
 }
@@ -2605,52 +2234,32 @@ func (x *Record) GetStepsOnly() bool {
 
 // StoryLine: one thing that happened, for people.
 type StoryLine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	AtUs          int64                  `protobuf:"varint,3,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"` // by its author
-	Job           uint32                 `protobuf:"varint,4,opt,name=job,proto3" json:"job,omitempty"`
-	Label         string                 `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"` // 81_5: the job as people name it
-	Kind          string                 `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`   // placed, started …
-	Who           string                 `protobuf:"bytes,7,opt,name=who,proto3" json:"who,omitempty"`
-	What          string                 `protobuf:"bytes,8,opt,name=what,proto3" json:"what,omitempty"`
-	Why           string                 `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
-	Node          string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`
-	Void          bool                   `protobuf:"varint,11,opt,name=void,proto3" json:"void,omitempty"` // it had no effect
-	Raw           string                 `protobuf:"bytes,12,opt,name=raw,proto3" json:"raw,omitempty"`    // the fact as JSON, if asked for
-	Subject       string                 `protobuf:"bytes,13,opt,name=subject,proto3" json:"subject,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Index         uint32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	AtUs          int64  `protobuf:"varint,3,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"` // by its author
+	Job           uint32 `protobuf:"varint,4,opt,name=job,proto3" json:"job,omitempty"`
+	Label         string `protobuf:"bytes,5,opt,name=label,proto3" json:"label,omitempty"` // 81_5: the job as people name it
+	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`   // placed, started …
+	Who           string `protobuf:"bytes,7,opt,name=who,proto3" json:"who,omitempty"`
+	What          string `protobuf:"bytes,8,opt,name=what,proto3" json:"what,omitempty"`
+	Why           string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	Node          string `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`
+	Void          bool   `protobuf:"varint,11,opt,name=void,proto3" json:"void,omitempty"` // it had no effect
+	Raw           string `protobuf:"bytes,12,opt,name=raw,proto3" json:"raw,omitempty"`    // the fact as JSON, if asked for
+	Subject       string `protobuf:"bytes,13,opt,name=subject,proto3" json:"subject,omitempty"`
+	unknownFields []byte
 }
 
 func (x *StoryLine) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = StoryLine{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *StoryLine) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*StoryLine) ProtoMessage() {}
 
-func (x *StoryLine) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StoryLine.ProtoReflect.Descriptor instead.
 func (*StoryLine) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{18}
 }
@@ -2747,47 +2356,27 @@ func (x *StoryLine) GetSubject() string {
 }
 
 type Status struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Records       uint64                 `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"` // of jobs in hot state
-	Format        uint32                 `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
-	SnapshotSeq   uint64                 `protobuf:"varint,4,opt,name=snapshot_seq,json=snapshotSeq,proto3" json:"snapshot_seq,omitempty"`
-	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // why it stands still
-	Host          string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
-	Cluster       string                 `protobuf:"bytes,7,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Qos           []string               `protobuf:"bytes,8,rep,name=qos,proto3" json:"qos,omitempty"` // the names there are, and those there were
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seq           uint64   `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Records       uint64   `protobuf:"varint,2,opt,name=records,proto3" json:"records,omitempty"` // of jobs in hot state
+	Format        uint32   `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
+	SnapshotSeq   uint64   `protobuf:"varint,4,opt,name=snapshot_seq,json=snapshotSeq,proto3" json:"snapshot_seq,omitempty"`
+	Error         string   `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"` // why it stands still
+	Host          string   `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
+	Cluster       string   `protobuf:"bytes,7,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Qos           []string `protobuf:"bytes,8,rep,name=qos,proto3" json:"qos,omitempty"` // the names there are, and those there were
+	unknownFields []byte
 }
 
 func (x *Status) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Status{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Status) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Status) ProtoMessage() {}
 
-func (x *Status) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{19}
 }
@@ -2850,41 +2439,21 @@ func (x *Status) GetQos() []string {
 
 // Meta: what the directory is.
 type Meta struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	FirstUs       int64                  `protobuf:"varint,2,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"` // server time of message 1: which log these tables are made from
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Format        uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	FirstUs       int64  `protobuf:"varint,2,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"` // server time of message 1: which log these tables are made from
+	unknownFields []byte
 }
 
 func (x *Meta) Reset() {
-	file_ledger_rows_rows_proto_init()
 	*x = Meta{}
-	mi := &file_ledger_rows_rows_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
 }
 
 func (x *Meta) String() string {
-	return protoimpl.X.MessageStringOf(x)
+	return plaintext.Text(x)
 }
 
 func (*Meta) ProtoMessage() {}
 
-func (x *Meta) ProtoReflect() protoreflect.Message {
-	file_ledger_rows_rows_proto_init()
-	mi := &file_ledger_rows_rows_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Meta.ProtoReflect.Descriptor instead.
 func (*Meta) Descriptor() ([]byte, []int) {
 	return file_ledger_rows_rows_proto_rawDescGZIP(), []int{20}
 }
@@ -2903,452 +2472,94 @@ func (x *Meta) GetFirstUs() int64 {
 	return 0
 }
 
-var File_ledger_rows_rows_proto protoreflect.FileDescriptor
+// file_ledger_rows_rows_proto_schema is the file's descriptor, packed by gzip.
+var file_ledger_rows_rows_proto_schema = []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xad\x59\x49\x73\x1b\xc7\x15\x0e\x16\x62\x69\x90\x5a\x46\x14\xd5\x96\x64\x2d\xf0\xa6\xd8\x32\x25\xcb\x71\x62\xc7\x89\x13" +
+	"\x89\x52\x2c\xc5\x96\xad\x0c\xad\xb8\x2a\x17\xd4\x00\x68\x92\x23\x0e\x66\xe0\xe9\x01\x41\xe4\x17\x24\x27\xbb\x2a\xff\x23\xc7\xdc\x72\x49\x55\xfe\x4a\xce\xfe\x09" +
+	"\x79\xdf\x7b\x3d\x83\x19\x2e\x8a\x5d\x95\x8b\xd4\x6f\xe9\xc6\x9b\xb7\x7e\xdd\x54\x1b\x91\x19\xef\x9a\xf4\x4e\x9a\xcc\x2d\xff\xb3\x39\x4d\x93\x2c\xf1\x56\x6d\x16" +
+	"\xc6\xd9\xa6\x48\x2f\x5f\x30\x07\x26\xce\xec\x1d\xf9\x4f\x54\xfa\xdf\x7a\xaa\xf5\xfb\x64\xe8\x27\x73\xef\x9c\x6a\xbc\x48\x86\xba\x76\xa3\x76\x6b\xcd\xc7\xd2\xbb" +
+	"\xac\x3a\x61\x6c\xb3\x20\x1e\x19\x5d\x67\x76\x41\x43\x3b\x9d\xc5\xba\x21\xda\xb4\xf4\x5e\x51\x9d\x20\x4d\x83\xc5\x20\x1c\xeb\x26\xb3\xdb\x4c\x3f\x19\x7b\xaf\x2a" +
+	"\x25\xa2\x2c\xb0\xfb\x7a\x85\x85\x5d\xe6\x7c\x45\x0c\xec\xdc\x0b\xac\x08\x5b\x24\xec\xf8\x6d\xa2\x59\xb4\xae\x56\xc0\xb6\xba\x7d\xa3\x71\xab\xe9\x0b\xe1\xbd\xad" +
+	"\xce\xcb\x79\x93\xe0\x70\x40\xbf\x1d\x87\xf1\xae\xee\xf0\xb1\x67\x59\xf0\x34\x38\xf4\x85\xed\x5d\x54\xad\x3d\x93\xc1\xa8\x2e\x2b\xac\x10\x25\x26\x81\x9d\xec\xec" +
+	"\x58\x93\x69\x25\x26\x11\xe7\x4b\x66\x78\x9e\x6a\xc6\xc1\xc4\xe8\x1e\x09\xba\x3e\xaf\xc1\x9b\x59\x93\xea\x55\xe1\x61\x0d\xfb\x76\xd3\x64\x36\xd5\x6b\xcc\x14\x02" +
+	"\xce\x99\xd1\x0f\x9e\x11\xe7\xd0\x12\x9c\x5d\xe2\x9c\x15\x0e\x2d\x3d\xad\xda\xc1\x68\x94\xcc\xe2\x4c\x9f\xe3\xbd\x39\xe9\x5d\x55\xdd\x69\x90\x66\x61\x16\x26\xb1" +
+	"\x3e\xcf\xb2\x25\x03\x27\x7d\x93\x58\xed\x31\x1f\x4b\xd8\x30\x1f\xed\x9b\x85\xbe\x20\x36\x30\xe1\xdd\x56\x2b\x14\xaa\xcc\xe8\x75\xe2\x9e\xb9\xb7\xb1\x29\xc9\xe0" +
+	"\xa2\x4f\x31\xdf\x86\xd4\x17\x25\x84\x3a\x35\xdf\xcc\xcc\xcc\x8c\xf5\x45\x0e\x41\x41\x7b\xaf\xa9\xb5\x39\x85\x67\x84\xb8\x47\x94\x4c\x7a\x83\x15\x56\x89\xb9\x95" +
+	"\xf3\xbc\x9b\x6a\xb5\x50\x18\x0c\x17\xfa\x12\x7f\x69\xaf\xe0\x3d\x58\x78\xd7\x94\x1a\x25\x93\x69\x64\x32\x84\x4b\xf3\x21\x25\x8e\x77\x45\x75\xcd\x61\x98\x0d\x46" +
+	"\xc9\xd8\xe8\x57\x24\xdf\xc0\xd8\x22\xda\xbb\xae\x7a\x2c\xb4\xe1\x6e\x1c\x44\xfa\x32\x8b\x15\x58\xdb\xcc\x81\x01\x63\x93\x86\x07\xf4\xf3\x7c\xc0\x15\x31\xc0\xf1" +
+	"\xf8\x8c\x37\xd4\x99\x5c\xc5\x1d\x73\x95\x95\xd6\x1c\xd7\x9d\x74\x5b\xb5\x52\x13\x58\x72\xfe\xab\xec\xba\xf5\xaa\xeb\x7c\x96\xf9\x4e\x07\x86\xc9\x6a\x90\x99\xc3" +
+	"\x4c\x5f\xe3\x18\x28\x61\x7d\x45\x1c\x7c\x96\x9d\x0d\x27\x64\xfb\xcc\xea\xeb\x24\x6e\xf8\x1d\x61\x3c\xb7\xfc\x59\x51\xb8\x1b\x0e\x23\x03\xf1\x0d\x16\xab\x9c\x45" +
+	"\x0a\x54\x1b\x14\xa1\x94\x37\xdf\x64\x69\x9b\x69\x12\x51\x66\x9b\x78\x0c\x41\x9f\x05\x2b\x44\x11\x9b\x1c\x61\x67\x76\x4a\x84\x61\xe1\x6b\x2c\xec\x15\x3c\x52\xb9" +
+	"\xad\xbc\xa5\x8a\x0d\x29\x44\x50\x7c\x9d\x15\xcf\x15\x92\x6d\x08\xc4\x84\xc8\x04\x53\x36\xe1\x0f\x62\x02\xd3\x24\xba\xa4\xda\x51\x88\x4f\xb3\xfa\x0d\x76\x65\x8b" +
+	"\xc9\x6d\xe4\xd3\x34\x0d\x93\x34\xcc\x16\xfa\x4d\x09\x65\x4e\x23\x5f\x63\x0a\x87\xd5\x6f\x49\xbe\x32\xe1\xbd\x4e\x0d\xc5\x7c\xa3\x6f\x11\xaf\x77\xcf\xdb\x2c\xb7" +
+	"\xae\xcd\xaf\x52\x63\x7d\x88\xbd\x5b\x6a\x25\x88\xa2\x64\xa4\x7f\x7a\xaa\x9e\x28\x50\xb0\xcf\x4e\xcc\x64\x30\x35\xe9\x60\x34\x9d\x0d\x26\xe1\x50\xbf\x4d\x7b\x9a" +
+	"\xfe\x2a\xb1\x9f\x99\x74\x6b\x3a\x7b\x1a\x0e\xbd\xb7\xd4\xb9\x5c\x0d\x76\xb0\xde\x3b\xac\xb7\x26\x7a\x5f\x10\x17\x8a\xf4\xa9\x50\xa4\xc3\xf5\x6d\x4e\xdd\x16\x91" +
+	"\xf7\xa3\x08\xee\x99\x27\xe9\xfe\x60\x1c\xa6\xfa\x5d\xa9\x64\xd0\x0f\xc3\x14\xd1\x75\xa1\x8f\xc2\xd8\xe8\x4d\xc9\x0d\x61\x7d\x4e\x1c\x84\xd0\x66\xe3\x41\x18\xeb" +
+	"\x3b\xe2\x0b\xa2\x9e\xc4\xf8\x2d\xb0\x93\x59\xa6\xef\x32\x1f\x5a\x5f\xce\xb2\x5c\x60\xd2\x54\xbf\x57\x08\x1e\xa5\x29\xba\x09\x55\xd2\x84\x12\x54\xdf\x13\x1b\x1c" +
+	"\x89\xea\x0d\xc6\x93\x30\x1e\xe4\xf2\xf7\x59\xbe\xca\xcc\x2d\xa7\xc4\xa5\x49\xad\x3d\x0d\xc8\x9b\xfa\x67\x62\xe7\x92\x83\x70\x46\xe1\xc8\xc4\x96\xa2\xf6\x01\x4b" +
+	"\x0b\xda\xbb\x81\x02\xa0\x5e\x78\x10\x70\xc3\xfa\x39\x8b\xcb\x2c\x04\x9c\x0a\x21\x0d\xf4\x2f\xe4\x23\x99\xc0\x6f\x0e\x83\xd1\xfe\x4e\xc8\x3d\xe5\x43\x69\x07\x4b" +
+	"\x8e\xf7\x01\xda\xc1\x28\x9a\x59\x2a\x4d\xfd\x11\x57\xe2\xa5\x6a\x25\x3e\xca\xc5\xfe\x52\x93\xf2\x68\x2d\x39\x30\x29\x39\xd9\x8e\xd2\x70\x68\xf4\x2f\xf9\xe4\x2a" +
+	"\x13\x8e\x44\xff\x46\x4a\x7f\xcc\xd1\x6e\x81\xa4\x8c\x46\xb5\x2e\x6c\x46\x91\x26\xd1\xaf\x58\xd4\x11\x06\x09\xc9\x97\x12\xbc\x0c\x75\x43\xd9\xfa\x6b\xc9\xa8\x82" +
+	"\xb9\x4d\x29\x4a\x41\x1f\xed\x05\xf1\xae\x53\xf9\x84\x55\x94\x63\x41\x81\x1c\x46\x1f\x61\xd2\x60\x94\xe1\xd3\x7e\xc3\xf6\x95\x59\x30\x82\x92\x7d\x20\x55\xf2\x5b" +
+	"\xf1\x37\x31\xbe\xe0\x42\xa1\xf3\x77\x82\x10\x6d\x16\x72\x7d\x5f\x82\x25\x2c\x68\x20\x17\xc8\xfb\xe1\x9f\xc9\xab\xcf\x64\x9a\x3a\x12\x5b\x79\x80\x0e\xe8\x1f\x92" +
+	"\x3e\x90\x26\xca\xac\xfb\xe0\x78\xef\x52\x3e\x92\x83\xa6\x99\xde\xe2\xfa\xba\x58\x75\xf8\x83\x88\xa0\x82\xd9\xf1\x9d\x12\x85\xa8\x37\x0f\x28\xbb\x5d\xbb\x7c\xf4" +
+	"\x92\x76\xa9\xa0\x28\x6b\xef\x43\x82\x03\xa8\x51\x49\x98\x87\xfc\x4b\xba\xba\xeb\x7e\x21\xf7\x4b\xba\x70\x5d\x60\x6d\x32\x0a\x65\xeb\xef\xa4\xc7\x97\x58\xa8\x28" +
+	"\x9a\x89\x18\xf7\x9f\xca\xb8\x27\x8a\xc6\xfd\x3a\xa6\xa1\x99\x5a\xfd\x44\xb8\x4c\x60\xa2\x93\x6b\x32\xfd\x98\xdd\xc4\xeb\xfe\x77\x35\xd5\x44\x1f\x81\x90\x1a\x87" +
+	"\x65\x40\xd4\xf4\x79\x9d\x37\x01\x34\x89\xba\xa4\x0d\x91\xe8\x0e\x45\x4f\x13\x40\xe4\x7a\xda\x3b\xaa\xb9\x4b\x47\x11\x1c\x6a\xd0\x27\x5e\xaa\x36\xab\x4f\x49\xb2" +
+	"\x85\x81\xef\xb3\x12\xc2\x36\xa4\xcc\xc7\x6c\x5c\xe1\xb3\x73\xb2\xff\x44\x75\x0b\xe5\x02\x99\xd4\xaa\xc8\x24\x5b\x4c\x05\xa4\x11\x0f\x6b\x58\x24\xe8\xa2\xc1\x87" +
+	"\x09\xd1\xff\x4f\x57\xb5\xb7\xe9\xdb\x01\xf8\x68\x17\xdc\xe0\x10\x1f\xaf\x8b\xd3\xeb\xa5\xd3\x0b\x24\xd1\xf8\x21\x48\xa2\x32\xc5\x9b\x2f\x9f\xe2\x2b\xc7\xa6\xf8" +
+	"\x86\x6a\xcd\xa8\xab\x98\xd8\x01\x41\x47\x55\x87\x68\xfb\xc8\x10\x2d\xcf\xc8\xce\x69\x33\xb2\x5b\x9e\x91\x45\xb8\x54\x79\x04\x11\x26\xe4\x19\x20\x7e\xeb\x09\x26" +
+	"\x04\x47\x3c\x5f\x60\xd1\x55\x89\xb1\x60\xd1\x62\x22\xad\xfd\xaf\x89\x54\xea\x39\x67\x4e\xef\x39\x67\x8f\xf4\x9c\x7b\xaa\xc7\x28\xd7\xda\xc1\x3e\xa5\xdd\xb9\x93" +
+	"\x7e\xe5\x99\x09\xf6\xfd\x2e\xa9\xf9\xd6\x7e\x46\xd9\x78\x57\x29\xec\x39\x98\xf0\x96\xf3\xa7\x6e\xe9\x90\xd6\x1f\x27\xd8\x71\x47\x61\xfb\x60\x1a\xec\x1a\xc1\x96" +
+	"\xa7\x6f\x78\x06\x1d\xea\x14\x1d\x36\xcb\x04\x63\xc6\x9d\x27\xeb\xb7\x61\x13\xa9\xe4\xe7\xcf\x09\x00\x08\x22\x3d\xfd\xfc\xaf\xa1\xc3\x9f\x80\xa1\x45\xa3\x9b\x9c" +
+	"\x72\xf1\x25\x3b\x68\x8a\x4d\x67\xe4\xa8\x6b\x18\xb6\x93\xc2\x51\x1b\xec\x47\xca\x9a\x89\x73\x0a\xd5\x97\x0d\x00\x36\x2d\x83\x53\xaa\x2f\x47\x02\x03\x60\xe7\x94" +
+	"\xce\x2b\xb6\x6b\xc1\x00\xc4\xe7\x9f\x91\x23\x08\x53\x14\x8a\xce\xb9\xaf\xe4\x13\x80\xf5\xc4\x99\x94\x47\xf0\x0b\xc1\xe0\x8c\x7e\xec\xb2\x18\x02\xce\x03\x30\x50" +
+	"\x04\xec\x07\x27\xbf\x22\x03\x82\x59\xa2\xc0\xc9\x3e\x71\xc1\xb8\xea\xf2\x81\x7e\x80\x1d\x4f\xc2\x24\xc1\x6f\x47\x91\x65\x80\x4a\xf5\x45\x8c\xcf\x40\x73\x23\x58" +
+	"\xa2\x50\x5e\x93\xeb\xdb\xc3\x85\xcc\x8a\xeb\xdc\x87\x36\xaa\x6e\x44\x3b\xc0\xdc\xf0\x5b\xc3\xc5\x17\xae\x48\xcb\x03\xec\xc6\xb1\x01\x76\x04\xd6\xdc\x3c\x06\x6b" +
+	"\x08\x82\xc6\x09\x49\x83\x59\x3c\xda\xa3\x41\xd3\x97\x11\x47\xbc\xcf\x1d\xeb\xf8\xa5\xe2\xf5\x1f\x70\xa9\x78\xe3\xf8\xa5\x82\x1a\x46\x14\x2c\x80\x94\x5e\x13\x40" +
+	"\x24\x54\xff\xa1\x6a\x22\x20\x28\xda\x83\x20\x9a\x19\xd7\xc6\x85\xe0\x36\x07\x87\xe4\x6d\x0e\x9f\x0d\xdf\xe1\x06\x2a\x1d\x9c\xd7\xfd\x44\x75\x72\xf7\x14\x7b\x6a" +
+	"\xa5\x3d\xe5\xce\x53\x3f\xad\xf3\x34\xca\x9d\x87\x72\x63\x27\x4c\x6d\x26\xb7\x5d\xe9\x8f\x5d\xe6\xe0\xbe\xdb\x3f\x50\x6b\xa5\xd1\x47\x4d\xba\x3a\x2b\x6b\x3f\x62" +
+	"\x56\xba\x1b\x7a\xbd\x72\x43\x2f\xac\x6d\x54\xac\xed\x7f\x5b\x57\x9d\xe7\x96\x12\x0c\xbf\x49\x8d\x6a\x2f\x99\x71\xa3\xaa\xb1\x5a\x0b\xe4\x73\x5b\xbe\xb3\xd6\xab" +
+	"\x77\xd6\xfc\x6e\xdc\x28\xdd\x8d\xc9\x03\xae\x7c\x9b\x6e\x04\x71\x9d\x5e\xa5\xca\x96\x19\x0a\x91\x8c\xba\x8e\x8c\x51\xb9\x51\x70\x0f\x26\x51\x4b\x9a\x24\x48\x71" +
+	"\x9c\x9b\x87\xf9\x08\xa0\xa2\x72\x1c\x12\xdf\x55\x6d\x4c\x51\x19\x01\x2f\x9d\xb6\x2d\xe8\xc9\x81\x2f\x92\xa1\x1d\xf0\x5d\x87\xc7\x03\x1d\x08\xce\x23\x30\xfa\x7f" +
+	"\xab\xab\x55\xc4\xfd\x11\x9c\xec\xc6\xe5\xff\x21\xfe\x74\xca\x38\x99\xc7\xec\x12\x82\x1c\x58\x23\x47\xc7\xc0\xd9\xec\x8c\x8e\x2f\x04\x34\x01\xea\xdc\x20\xe4\x35" +
+	"\x78\x51\x42\x80\xa5\x2d\x3c\xac\x51\x01\x0e\x7f\x75\xa4\x02\xdc\xc5\x54\xba\x10\x2e\xa6\xb3\xe2\xf1\xa3\x2b\x9c\xe7\xe1\x98\x9b\x0c\x9b\x8e\x1a\x57\xae\xc9\x80" +
+	"\x81\x0a\xa7\x28\xc0\x78\x88\x7a\x12\x05\x22\x49\xd0\xff\x6b\x43\x35\x08\x2a\x62\x37\xdd\x01\xad\xec\x96\xd2\xea\x30\x03\xbb\x2f\xca\xf3\x07\x67\xde\xe3\x1a\x3f" +
+	"\x80\xfc\xa5\x56\xc3\x67\x06\x3b\x99\x4b\x92\x55\x5f\x08\x70\xf9\xce\xe8\x6a\x41\x08\x20\x27\x84\x82\x3d\xb2\x84\xa1\x2e\x96\x64\x00\xa1\x0e\xfb\xf8\x27\x3e\x2b" +
+	"\x79\x9b\x00\x28\x49\xba\x60\x57\x1d\xeb\x6f\xa4\xbd\x0d\x29\xa9\x8b\x1a\xf4\x67\xc8\x75\x76\xe3\x49\xfa\x5c\x09\xd0\x67\x35\xef\x13\xd5\xe3\x9c\x94\x7a\x63\x37" +
+	"\xf7\xee\x5d\x39\xb6\xab\xc8\x16\x58\xc6\x48\x42\x28\xef\x3d\xdc\xf2\x82\xcc\x81\x90\x63\xa9\xc9\x06\x42\x4c\xdb\x9c\x62\x51\x4f\x6a\x59\x4f\x0f\x5a\xaa\x39\xdf" +
+	"\x0b\x32\xfc\x8f\x90\xf6\xff\xde\x56\x6d\xe7\x8a\xc2\x5f\xb5\x93\x72\x7f\xdb\x44\x66\xc4\xfd\x41\xfc\xb5\x8e\xef\xa7\xdb\x10\x45\xa8\x01\xf4\xc3\x04\xff\x64\x38" +
+	"\x46\xba\x36\xd0\xff\xb0\xc6\xbd\xcf\x55\xb8\x80\x58\xba\x87\xe4\x34\xee\x6f\xc5\xab\x14\x02\x05\x69\x89\xc3\x18\x8b\xe0\x23\xea\x98\x7f\x85\x89\xfc\xf9\xaa\xcd" +
+	"\x3c\x7e\xbe\xa2\xfc\xe5\x57\x33\x29\xdc\xae\xef\x28\xd8\xb3\x0b\x7b\xba\x62\x0f\xd6\xd0\xe5\xd7\x2d\x00\x37\xd6\x15\x6a\x89\xe7\x7a\x65\x3c\xb7\x29\x7e\x37\x40" +
+	"\x6c\x8d\x97\x20\x57\xa7\x55\x79\x04\x5b\x3b\xf2\x08\x56\xae\xf4\x33\xa7\x55\xfa\xd9\x72\xa5\xe3\xae\x52\x74\x63\xcb\xc0\x8d\x66\x60\x89\x05\x0f\x8e\x67\x53\xba" +
+	"\x48\xb3\x8d\xe7\xe5\x06\xbc\xe4\xc0\x9e\x8c\xfa\x36\x08\xc6\x64\x64\x4f\x4e\xa3\x00\x81\x8f\xe4\xab\x2f\x08\x0c\x20\x86\x5c\x11\xaf\x08\xda\x12\xe1\xba\x13\x06" +
+	"\x87\x22\xa4\x2f\x71\xc8\x4a\x70\xd5\x1a\xa1\x34\xc6\x50\x22\xa2\x7d\x2c\xda\x70\xa2\xe0\x90\x45\x84\xae\xb0\x2b\x7f\xed\x91\xe7\x3d\x98\xf0\xb9\x3c\xf8\x5c\x13" +
+	"\x98\x9a\xcb\xb5\x93\x07\x87\x4e\x4e\xde\x58\xbe\x27\x58\x82\x4d\x08\x5f\x99\x45\xd1\x6a\x4b\x77\x02\x64\x6a\x9c\x7a\x91\xcc\x95\x08\xb5\x9d\x9d\x87\xd9\xde\xa0" +
+	"\x34\x1e\xaf\xb0\x93\xce\x80\xbd\x1c\x8a\x78\xf6\x73\xaf\x8c\x84\x22\x92\x38\x5a\x30\xa6\xea\xf8\x6b\x05\xf7\x4b\x62\xc2\x69\xf3\xbd\x24\x32\x83\x3d\x93\x31\xb0" +
+	"\x22\x77\x33\xe3\xb1\xc9\x00\x79\xa8\xbd\x8d\x09\xbd\xf3\x01\xd7\x24\x56\xc2\xe2\xdd\x7d\xb5\x5a\xba\x86\x5a\x86\x5a\x6b\x7e\x85\xd7\xff\x57\x4d\x75\x8b\x5a\x3c" +
+	"\xe1\xbd\xbd\xb8\x60\xd4\xcb\x8f\xdd\x64\x57\xfe\x3a\x2e\xb3\x84\xec\x72\xcf\xe3\x18\xa6\x5d\x7c\x45\x12\xe3\x65\xc7\xa1\x89\x82\x01\x90\x85\xad\x4b\x0d\x19\x30" +
+	"\xab\xc4\xdc\x2a\x94\xf2\x6b\x60\xab\x74\x0d\x74\x2f\xf2\xcc\x6f\x17\x2f\xf2\x80\x42\xfd\x7f\xd6\x54\x27\x6f\xa9\x27\x7c\x43\x8e\xa2\xea\x4b\x14\x55\x79\xdf\x6f" +
+	"\x54\xdf\xf7\xe9\xe3\x78\x0c\xf0\x1c\x11\x98\xd0\x61\x06\xe6\x48\x31\x1a\x56\xca\xa3\x81\x66\x13\x3f\x3a\x4c\xac\x33\xb9\x05\xf2\x29\xb7\x96\x34\x98\x3b\x7b\xb1" +
+	"\x84\x31\x07\x09\x4d\xa2\x8e\x8c\x4b\xac\xfb\x31\x9b\xcf\x1d\xbe\x52\xd4\xb5\xd3\x8a\xba\x5e\x2e\xea\x72\x43\x6c\x1c\x69\x88\x45\x5b\x6d\x96\xda\x6a\xff\x6b\x42" +
+	"\x74\xe5\xd9\xb0\xec\x55\xb5\x72\xaf\xfa\xd1\x48\xa2\xdf\x53\xdd\x62\x72\xf4\xbf\xaf\xab\xd6\xfd\xd8\xce\x69\xa0\x92\x1b\x96\x43\x19\x4b\x7e\x7f\x4b\xd3\x24\x75" +
+	"\xa0\x4d\x08\x38\x67\x92\xa4\xc6\x4d\x63\x5e\x4b\x0d\x8e\x92\x74\x9c\xbf\x59\xac\x57\x27\x89\xcf\x42\x3f\x57\xa2\x5b\xa0\x9b\xbc\x2b\x27\xce\x1d\x88\x70\x21\xc8" +
+	"\x07\x2f\x63\x0e\x5a\x70\xb4\x5b\x39\xe6\x20\x06\xa2\x7d\x7b\x39\x95\x4f\xb8\xa5\xe4\xe0\x34\x9f\xc9\x1f\x1f\x9d\xc9\xd8\x73\xb9\xba\xa7\x0c\xdf\x2a\x03\xf9\xf6" +
+	"\x91\x81\xbc\x7e\xd4\x6e\xc8\x8a\x59\x4c\xfe\x8f\x93\x39\xfc\xaf\xc4\xff\x44\x91\xff\xff\x51\x53\x2d\xf1\x87\xf7\xe6\xb2\x0c\x8e\x1d\x26\x7f\x5d\x93\xe2\x78\x27" +
+	"\x7f\x85\xaa\xb3\xb9\x17\x8f\x5f\xc4\xf8\x0b\xe5\x71\xaa\x8a\xfc\x1b\x3f\x02\xf9\x13\xf2\xe3\x23\xa4\x57\x09\xd2\xec\x32\x07\xad\xaa\xff\x5d\x9d\xda\x50\x1e\x9a" +
+	"\x93\xd3\x25\x24\x08\x7c\xe8\x6a\x58\x08\xef\x02\xa1\xb7\xd2\xcd\xa1\x19\x20\x35\x5d\xfd\x37\x2b\x3d\x2c\x0a\x86\x46\xde\x76\x28\xd7\x98\x40\xae\xed\xd3\x31\x1c" +
+	"\x73\x82\x33\x58\x63\x2f\xb5\x57\x2e\x57\x42\x02\xb4\x84\x16\x00\x8e\xc3\xb1\xbc\x16\xad\x05\xc7\x89\xb5\x16\x05\x0e\x57\xd5\xbb\x1b\x17\x7a\x6f\x59\xe8\x79\x3b" +
+	"\x90\xbf\xd6\x71\x3b\xc0\x0b\xc0\x6c\xf8\x82\xfa\xaf\xfb\x73\x5d\x4e\xf6\xff\x4d\xb1\x94\xa8\x9f\xe0\x0f\xbd\x2c\x0a\x79\xf4\x2b\xd2\x9f\xe0\xc8\x4e\x92\x4e\x82" +
+	"\xcc\x5d\x1a\x1d\xc5\x7f\x82\x89\x83\xa9\xdd\x4b\xb2\x52\x63\xeb\xe5\xbc\xed\x72\x4d\xae\x1c\xa9\xc9\x3d\xe0\x7b\xe7\x27\xac\xf9\x69\x3f\x9a\x59\x00\xe7\xb6\x7b" +
+	"\xda\x17\x32\xc7\x52\x9d\x02\x4b\xf5\x3f\x52\xcd\xa7\x26\x0b\x4a\x86\xd5\x2a\x86\x51\x97\x91\xdb\xe7\xb2\xcb\x30\xfd\xdc\x3e\xd0\x7f\xda\xe0\xdc\xba\x53\xfa\x63" +
+	"\xf2\xc7\xf8\x67\xd8\xe2\x3f\x15\xbf\xff\x5f\x10\x37\x1a\x4e\x67\x1e\x00\x00")
 
-const file_ledger_rows_rows_proto_rawDesc = "" +
-	"\n" +
-	"\x16ledger/rows/rows.proto\x12\fstint.ledger\x1a\x13events/events.proto\"\x8f\x12\n" +
-	"\x06JobRow\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x1a\n" +
-	"\binstance\x18\x02 \x01(\rR\binstance\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\rR\x03run\x12\x19\n" +
-	"\barray_id\x18\x04 \x01(\rR\aarrayId\x12\x1d\n" +
-	"\n" +
-	"array_task\x18\x05 \x01(\rR\tarrayTask\x12\x19\n" +
-	"\bhas_task\x18\x06 \x01(\bR\ahasTask\x12\x14\n" +
-	"\x05tasks\x18\a \x03(\x04R\x05tasks\x12*\n" +
-	"\x11array_max_running\x18\b \x01(\rR\x0farrayMaxRunning\x12\x15\n" +
-	"\x06het_id\x18\t \x01(\rR\x05hetId\x12\x1d\n" +
-	"\n" +
-	"het_offset\x18\n" +
-	" \x01(\rR\thetOffset\x12\x12\n" +
-	"\x04name\x18\v \x01(\tR\x04name\x12\x12\n" +
-	"\x04user\x18\f \x01(\tR\x04user\x12\x14\n" +
-	"\x05group\x18\r \x01(\tR\x05group\x12\x10\n" +
-	"\x03uid\x18\x0e \x01(\rR\x03uid\x12\x10\n" +
-	"\x03gid\x18\x0f \x01(\rR\x03gid\x12\x18\n" +
-	"\aaccount\x18\x10 \x01(\tR\aaccount\x12\x1c\n" +
-	"\tpartition\x18\x11 \x01(\tR\tpartition\x12\x10\n" +
-	"\x03qos\x18\x12 \x01(\tR\x03qos\x12\x14\n" +
-	"\x05wckey\x18\x13 \x01(\tR\x05wckey\x12,\n" +
-	"\x05state\x18\x14 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x1a\n" +
-	"\brequeued\x18\x15 \x01(\bR\brequeued\x12#\n" +
-	"\rwas_cancelled\x18\x16 \x01(\bR\fwasCancelled\x12!\n" +
-	"\fcancelled_by\x18\x17 \x01(\rR\vcancelledBy\x12\x1e\n" +
-	"\n" +
-	"completing\x18\x18 \x01(\bR\n" +
-	"completing\x12\x1b\n" +
-	"\texit_code\x18\x19 \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x1a \x01(\rR\n" +
-	"exitSignal\x12!\n" +
-	"\fderived_code\x18\x1b \x01(\rR\vderivedCode\x12%\n" +
-	"\x0ederived_signal\x18\x1c \x01(\rR\rderivedSignal\x12,\n" +
-	"\x06reason\x18\x1d \x01(\x0e2\x14.stint.events.ReasonR\x06reason\x12\x1f\n" +
-	"\vreason_text\x18\x1e \x01(\tR\n" +
-	"reasonText\x12\x1b\n" +
-	"\tsubmit_us\x18\x1f \x01(\x03R\bsubmitUs\x12\x1f\n" +
-	"\veligible_us\x18  \x01(\x03R\n" +
-	"eligibleUs\x12\x19\n" +
-	"\bstart_us\x18! \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\" \x01(\x03R\x05endUs\x12!\n" +
-	"\fsuspended_us\x18# \x01(\x03R\vsuspendedUs\x12,\n" +
-	"\x12suspended_since_us\x18$ \x01(\x03R\x10suspendedSinceUs\x12\x19\n" +
-	"\bleapt_us\x18Q \x01(\x03R\aleaptUs\x12\x17\n" +
-	"\alimit_s\x18% \x01(\rR\x06limitS\x12\x1a\n" +
-	"\bpriority\x18& \x01(\rR\bpriority\x12\x14\n" +
-	"\x05nodes\x18' \x01(\tR\x05nodes\x12$\n" +
-	"\x03req\x18( \x01(\v2\x12.stint.ledger.TresR\x03req\x12(\n" +
-	"\x05alloc\x18) \x01(\v2\x12.stint.ledger.TresR\x05alloc\x12%\n" +
-	"\x0fmem_per_cpu_mib\x18* \x01(\x04R\fmemPerCpuMib\x12'\n" +
-	"\x10mem_per_node_mib\x18+ \x01(\x04R\rmemPerNodeMib\x12\x17\n" +
-	"\amem_all\x18, \x01(\bR\x06memAll\x12\x19\n" +
-	"\bwork_dir\x18- \x01(\tR\aworkDir\x12\x1f\n" +
-	"\vsubmit_line\x18. \x01(\tR\n" +
-	"submitLine\x12\x15\n" +
-	"\x06std_in\x18/ \x01(\tR\x05stdIn\x12\x17\n" +
-	"\astd_out\x180 \x01(\tR\x06stdOut\x12\x17\n" +
-	"\astd_err\x181 \x01(\tR\x06stdErr\x12\x18\n" +
-	"\acomment\x182 \x01(\tR\acomment\x12#\n" +
-	"\radmin_comment\x183 \x01(\tR\fadminComment\x12\x1e\n" +
-	"\n" +
-	"constraint\x184 \x01(\tR\n" +
-	"constraint\x12\x1a\n" +
-	"\blicenses\x185 \x01(\tR\blicenses\x12 \n" +
-	"\vreservation\x186 \x01(\tR\vreservation\x12\x14\n" +
-	"\x05extra\x187 \x01(\tR\x05extra\x12\x1e\n" +
-	"\n" +
-	"backfilled\x188 \x01(\bR\n" +
-	"backfilled\x125\n" +
-	"\texclusive\x189 \x01(\x0e2\x17.stint.events.ExclusiveR\texclusive\x12$\n" +
-	"\roversubscribe\x18: \x01(\bR\roversubscribe\x12\x17\n" +
-	"\auser_us\x18; \x01(\x04R\x06userUs\x12\x1b\n" +
-	"\tsystem_us\x18< \x01(\x04R\bsystemUs\x12#\n" +
-	"\rsubmitted_seq\x18= \x01(\x04R\fsubmittedSeq\x12\x1f\n" +
-	"\vchanged_seq\x18> \x01(\x04R\n" +
-	"changedSeq\x12 \n" +
-	"\vinteractive\x18? \x01(\bR\vinteractive\x12\x1b\n" +
-	"\treq_nodes\x18@ \x01(\tR\breqNodes\x12\x1f\n" +
-	"\vfailed_node\x18A \x01(\tR\n" +
-	"failedNode\x12\x18\n" +
-	"\aresized\x18P \x01(\bR\aresized\x12\x1f\n" +
-	"\vtasks_asked\x18B \x01(\rR\n" +
-	"tasksAsked\x12-\n" +
-	"\x06script\x18C \x01(\v2\x15.stint.events.BlobRefR\x06script\x125\n" +
-	"\vwait_reason\x18E \x01(\x0e2\x14.stint.events.ReasonR\n" +
-	"waitReason\x128\n" +
-	"\n" +
-	"allocation\x18D \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\x12 \n" +
-	"\vassociation\x18F \x01(\rR\vassociation\x12\x15\n" +
-	"\x06qos_id\x18G \x01(\rR\x05qosId\x12\x14\n" +
-	"\x05steps\x18I \x01(\rR\x05steps\x12\x12\n" +
-	"\x04rest\x18H \x01(\bR\x04rest\"\x90\x01\n" +
-	"\x04Tres\x12\x12\n" +
-	"\x04cpus\x18\x01 \x01(\x04R\x04cpus\x12\x17\n" +
-	"\amem_mib\x18\x02 \x01(\x04R\x06memMib\x12\x14\n" +
-	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12+\n" +
-	"\x04gres\x18\x04 \x03(\v2\x17.stint.ledger.GresCountR\x04gres\x12\x18\n" +
-	"\abilling\x18\x05 \x01(\x04R\abilling\"I\n" +
-	"\tGresCount\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\xe6\t\n" +
-	"\aStepRow\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12,\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x16.stint.events.JobStateR\x05state\x12\x1b\n" +
-	"\texit_code\x18\x04 \x01(\rR\bexitCode\x12\x1f\n" +
-	"\vexit_signal\x18\x05 \x01(\rR\n" +
-	"exitSignal\x12\x16\n" +
-	"\x06unseen\x18\x06 \x01(\bR\x06unseen\x12\x1b\n" +
-	"\tsubmit_us\x18\a \x01(\x03R\bsubmitUs\x12\x19\n" +
-	"\bstart_us\x18\b \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\t \x01(\x03R\x05endUs\x12\x14\n" +
-	"\x05nodes\x18\n" +
-	" \x01(\tR\x05nodes\x12\x1d\n" +
-	"\n" +
-	"node_count\x18\v \x01(\rR\tnodeCount\x12\x14\n" +
-	"\x05tasks\x18\f \x01(\rR\x05tasks\x12(\n" +
-	"\x05alloc\x18\r \x01(\v2\x12.stint.ledger.TresR\x05alloc\x12\x17\n" +
-	"\auser_us\x18\x0e \x01(\x04R\x06userUs\x12\x1b\n" +
-	"\tsystem_us\x18\x0f \x01(\x04R\bsystemUs\x122\n" +
-	"\vmax_rss_kib\x18\x10 \x01(\v2\x12.stint.ledger.PeakR\tmaxRssKib\x120\n" +
-	"\n" +
-	"max_vm_kib\x18\x11 \x01(\v2\x12.stint.ledger.PeakR\bmaxVmKib\x12/\n" +
-	"\tmax_pages\x18\x12 \x01(\v2\x12.stint.ledger.PeakR\bmaxPages\x12-\n" +
-	"\bmax_read\x18\x13 \x01(\v2\x12.stint.ledger.PeakR\amaxRead\x12/\n" +
-	"\tmax_write\x18\x14 \x01(\v2\x12.stint.ledger.PeakR\bmaxWrite\x120\n" +
-	"\n" +
-	"min_cpu_us\x18\x15 \x01(\v2\x12.stint.ledger.PeakR\bminCpuUs\x12\x1e\n" +
-	"\vsum_rss_kib\x18\x16 \x01(\x04R\tsumRssKib\x12\x18\n" +
-	"\asamples\x18\x17 \x01(\x04R\asamples\x12'\n" +
-	"\x10sum_peak_rss_kib\x18\x18 \x01(\x04R\rsumPeakRssKib\x12%\n" +
-	"\x0fsum_peak_vm_kib\x18\x19 \x01(\x04R\fsumPeakVmKib\x12\x1d\n" +
-	"\n" +
-	"read_bytes\x18\x1a \x01(\x04R\treadBytes\x12\x1f\n" +
-	"\vwrite_bytes\x18\x1b \x01(\x04R\n" +
-	"writeBytes\x12\x1b\n" +
-	"\tsum_pages\x18\x1c \x01(\x04R\bsumPages\x12\x1b\n" +
-	"\toom_kills\x18\x1d \x01(\rR\boomKills\x12\x12\n" +
-	"\x04text\x18\x1e \x01(\tR\x04text\x12/\n" +
-	"\aby_node\x18\x1f \x03(\v2\x16.stint.ledger.StepNodeR\x06byNode\x12\x1f\n" +
-	"\vchanged_seq\x18  \x01(\x04R\n" +
-	"changedSeq\x12\x1f\n" +
-	"\vsubmit_line\x18! \x01(\tR\n" +
-	"submitLine\x12!\n" +
-	"\fnot_launched\x18\" \x01(\bR\vnotLaunched\x12#\n" +
-	"\rwas_cancelled\x18$ \x01(\bR\fwasCancelled\x12!\n" +
-	"\fcancelled_by\x18% \x01(\rR\vcancelledBy\x12\x16\n" +
-	"\x06layout\x18# \x01(\tR\x06layout\"D\n" +
-	"\x04Peak\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\x04R\x05value\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
-	"\x04task\x18\x03 \x01(\rR\x04task\"o\n" +
-	"\bStepNode\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
-	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x03 \x01(\x03R\x05endUs\x12\x1d\n" +
-	"\n" +
-	"first_task\x18\x04 \x01(\rR\tfirstTask\"v\n" +
-	"\rAllocationRow\x128\n" +
-	"\n" +
-	"allocation\x18\x01 \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12\x19\n" +
-	"\bstart_us\x18\x03 \x01(\x03R\astartUs\"\x8f\x02\n" +
-	"\bUsageRow\x12\x17\n" +
-	"\ahour_us\x18\x01 \x01(\x03R\x06hourUs\x12\x18\n" +
-	"\aaccount\x18\x02 \x01(\tR\aaccount\x12\x12\n" +
-	"\x04user\x18\x03 \x01(\tR\x04user\x12\x15\n" +
-	"\x06cpu_us\x18\x04 \x01(\x04R\x05cpuUs\x12\x1c\n" +
-	"\n" +
-	"mem_mib_us\x18\x05 \x01(\x04R\bmemMibUs\x12\x17\n" +
-	"\anode_us\x18\x06 \x01(\x04R\x06nodeUs\x12\x1d\n" +
-	"\n" +
-	"billing_us\x18\a \x01(\x04R\tbillingUs\x120\n" +
-	"\agres_us\x18\b \x03(\v2\x17.stint.ledger.GresCountR\x06gresUs\x12\x1d\n" +
-	"\n" +
-	"jobs_ended\x18\t \x01(\x04R\tjobsEnded\"\x93\x02\n" +
-	"\fNodeEventRow\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x19\n" +
-	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x03 \x01(\x03R\x05endUs\x12\x12\n" +
-	"\x04down\x18\x04 \x01(\bR\x04down\x12\x14\n" +
-	"\x05drain\x18\x05 \x01(\bR\x05drain\x12\x12\n" +
-	"\x04fail\x18\x06 \x01(\bR\x04fail\x12\x12\n" +
-	"\x04lost\x18\a \x01(\bR\x04lost\x12\x16\n" +
-	"\x06reason\x18\b \x01(\tR\x06reason\x12\x1d\n" +
-	"\n" +
-	"reason_uid\x18\t \x01(\rR\treasonUid\x12\x1b\n" +
-	"\tstart_seq\x18\n" +
-	" \x01(\x04R\bstartSeq\x12\x17\n" +
-	"\aend_seq\x18\v \x01(\x04R\x06endSeq\"\x89\x03\n" +
-	"\x03Ask\x12\x1b\n" +
-	"\tleast_seq\x18\x01 \x01(\x04R\bleastSeq\x12\x15\n" +
-	"\x03uid\x18\x02 \x01(\rH\x01R\x03uid\x88\x01\x01\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\fR\x05after\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\x12+\n" +
-	"\x04jobs\x18\x05 \x01(\v2\x15.stint.ledger.AskJobsH\x00R\x04jobs\x12.\n" +
-	"\x05story\x18\x06 \x01(\v2\x16.stint.ledger.AskStoryH\x00R\x05story\x12.\n" +
-	"\x05usage\x18\a \x01(\v2\x16.stint.ledger.AskUsageH\x00R\x05usage\x12>\n" +
-	"\vnode_events\x18\b \x01(\v2\x1b.stint.ledger.AskNodeEventsH\x00R\n" +
-	"nodeEvents\x121\n" +
-	"\x06status\x18\t \x01(\v2\x17.stint.ledger.AskStatusH\x00R\x06status\x12\x12\n" +
-	"\x04user\x18\n" +
-	" \x01(\tR\x04userB\x06\n" +
-	"\x04whatB\x06\n" +
-	"\x04_uid\"\xae\a\n" +
-	"\aAskJobs\x12+\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x17.stint.ledger.SelectionR\x04jobs\x12\x14\n" +
-	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
-	"\x04uids\x18\x03 \x03(\rR\x04uids\x12\x1a\n" +
-	"\baccounts\x18\x04 \x03(\tR\baccounts\x12\x1e\n" +
-	"\n" +
-	"partitions\x18\x05 \x03(\tR\n" +
-	"partitions\x12\x14\n" +
-	"\x05names\x18\x06 \x03(\tR\x05names\x12\x10\n" +
-	"\x03qos\x18\a \x03(\tR\x03qos\x12\x16\n" +
-	"\x06groups\x18\b \x03(\tR\x06groups\x12\x12\n" +
-	"\x04gids\x18\t \x03(\rR\x04gids\x12\x16\n" +
-	"\x06wckeys\x18\n" +
-	" \x03(\tR\x06wckeys\x12\x14\n" +
-	"\x05nodes\x18\v \x01(\tR\x05nodes\x12.\n" +
-	"\x06states\x18\f \x03(\x0e2\x16.stint.events.JobStateR\x06states\x12\x1a\n" +
-	"\brequeued\x18\r \x01(\bR\brequeued\x12\x19\n" +
-	"\bstart_us\x18\x0e \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x0f \x01(\x03R\x05endUs\x12 \n" +
-	"\vallocations\x18\x10 \x01(\bR\vallocations\x12\x1e\n" +
-	"\n" +
-	"duplicates\x18\x11 \x01(\bR\n" +
-	"duplicates\x12\x1a\n" +
-	"\btruncate\x18\x12 \x01(\bR\btruncate\x12\x1b\n" +
-	"\tmin_nodes\x18\x13 \x01(\rR\bminNodes\x12\x1b\n" +
-	"\tmax_nodes\x18\x14 \x01(\rR\bmaxNodes\x12\x19\n" +
-	"\bmin_cpus\x18\x15 \x01(\rR\aminCpus\x12\x19\n" +
-	"\bmax_cpus\x18\x16 \x01(\rR\amaxCpus\x12\x1e\n" +
-	"\vmin_limit_s\x18\x17 \x01(\rR\tminLimitS\x12\x1e\n" +
-	"\vmax_limit_s\x18\x18 \x01(\rR\tmaxLimitS\x12 \n" +
-	"\vconstraints\x18\x19 \x03(\tR\vconstraints\x12.\n" +
-	"\areasons\x18\x1a \x03(\x0e2\x14.stint.events.ReasonR\areasons\x12'\n" +
-	"\x0fwith_allocation\x18\x1b \x01(\bR\x0ewithAllocation\x12%\n" +
-	"\x0ecompleted_only\x18\x1c \x01(\bR\rcompletedOnly\x12\x1b\n" +
-	"\twhole_het\x18\x1d \x01(\bR\bwholeHet\x12\x1f\n" +
-	"\vleader_only\x18\x1e \x01(\bR\n" +
-	"leaderOnly\x12\"\n" +
-	"\fassociations\x18\x1f \x03(\rR\fassociations\"\xc2\x01\n" +
-	"\tSelection\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05tasks\x18\x02 \x03(\x04R\x05tasks\x12\x1b\n" +
-	"\thas_tasks\x18\x03 \x01(\bR\bhasTasks\x12\x1c\n" +
-	"\tcomponent\x18\x04 \x01(\rR\tcomponent\x12#\n" +
-	"\rhas_component\x18\x05 \x01(\bR\fhasComponent\x12\x12\n" +
-	"\x04step\x18\x06 \x01(\rR\x04step\x12\x19\n" +
-	"\bhas_step\x18\a \x01(\bR\ahasStep\"\xbd\x01\n" +
-	"\bAskStory\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
-	"\x04task\x18\x02 \x01(\rR\x04task\x12\x19\n" +
-	"\bhas_task\x18\x03 \x01(\bR\ahasTask\x12\x1b\n" +
-	"\tafter_seq\x18\x04 \x01(\x04R\bafterSeq\x12\x14\n" +
-	"\x05limit\x18\x05 \x01(\rR\x05limit\x12\x17\n" +
-	"\await_ms\x18\x06 \x01(\rR\x06waitMs\x12\x10\n" +
-	"\x03raw\x18\a \x01(\bR\x03raw\x12\x12\n" +
-	"\x04void\x18\b \x01(\bR\x04void\"n\n" +
-	"\bAskUsage\x12\x19\n" +
-	"\bstart_us\x18\x01 \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x02 \x01(\x03R\x05endUs\x12\x1a\n" +
-	"\baccounts\x18\x03 \x03(\tR\baccounts\x12\x14\n" +
-	"\x05users\x18\x04 \x03(\tR\x05users\"W\n" +
-	"\rAskNodeEvents\x12\x14\n" +
-	"\x05nodes\x18\x01 \x01(\tR\x05nodes\x12\x19\n" +
-	"\bstart_us\x18\x02 \x01(\x03R\astartUs\x12\x15\n" +
-	"\x06end_us\x18\x03 \x01(\x03R\x05endUs\"\v\n" +
-	"\tAskStatus\"\xf0\x02\n" +
-	"\x06Answer\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\fR\x04more\x12.\n" +
-	"\arecords\x18\x04 \x03(\v2\x14.stint.ledger.RecordR\arecords\x12-\n" +
-	"\x05story\x18\x05 \x03(\v2\x17.stint.ledger.StoryLineR\x05story\x12\x1b\n" +
-	"\tstory_seq\x18\x06 \x01(\x04R\bstorySeq\x12,\n" +
-	"\x05usage\x18\a \x03(\v2\x16.stint.ledger.UsageRowR\x05usage\x12;\n" +
-	"\vnode_events\x18\b \x03(\v2\x1a.stint.ledger.NodeEventRowR\n" +
-	"nodeEvents\x12,\n" +
-	"\x06status\x18\t \x01(\v2\x14.stint.ledger.StatusR\x06status\x12\x15\n" +
-	"\x06now_us\x18\n" +
-	" \x01(\x03R\x05nowUs\"\xb6\x01\n" +
-	"\x06Record\x12&\n" +
-	"\x03job\x18\x01 \x01(\v2\x14.stint.ledger.JobRowR\x03job\x12+\n" +
-	"\x05steps\x18\x02 \x03(\v2\x15.stint.ledger.StepRowR\x05steps\x128\n" +
-	"\n" +
-	"allocation\x18\x03 \x01(\v2\x18.stint.events.AllocationR\n" +
-	"allocation\x12\x1d\n" +
-	"\n" +
-	"steps_only\x18\x04 \x01(\bR\tstepsOnly\"\x90\x02\n" +
-	"\tStoryLine\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\rR\x05index\x12\x13\n" +
-	"\x05at_us\x18\x03 \x01(\x03R\x04atUs\x12\x10\n" +
-	"\x03job\x18\x04 \x01(\rR\x03job\x12\x14\n" +
-	"\x05label\x18\x05 \x01(\tR\x05label\x12\x12\n" +
-	"\x04kind\x18\x06 \x01(\tR\x04kind\x12\x10\n" +
-	"\x03who\x18\a \x01(\tR\x03who\x12\x12\n" +
-	"\x04what\x18\b \x01(\tR\x04what\x12\x10\n" +
-	"\x03why\x18\t \x01(\tR\x03why\x12\x12\n" +
-	"\x04node\x18\n" +
-	" \x01(\tR\x04node\x12\x12\n" +
-	"\x04void\x18\v \x01(\bR\x04void\x12\x10\n" +
-	"\x03raw\x18\f \x01(\tR\x03raw\x12\x18\n" +
-	"\asubject\x18\r \x01(\tR\asubject\"\xc5\x01\n" +
-	"\x06Status\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
-	"\arecords\x18\x02 \x01(\x04R\arecords\x12\x16\n" +
-	"\x06format\x18\x03 \x01(\rR\x06format\x12!\n" +
-	"\fsnapshot_seq\x18\x04 \x01(\x04R\vsnapshotSeq\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\x12\x12\n" +
-	"\x04host\x18\x06 \x01(\tR\x04host\x12\x18\n" +
-	"\acluster\x18\a \x01(\tR\acluster\x12\x10\n" +
-	"\x03qos\x18\b \x03(\tR\x03qos\"9\n" +
-	"\x04Meta\x12\x16\n" +
-	"\x06format\x18\x01 \x01(\rR\x06format\x12\x19\n" +
-	"\bfirst_us\x18\x02 \x01(\x03R\afirstUsB\x18Z\x16stint/ledger/rows;rowsb\x06proto3"
+func file_ledger_rows_rows_proto_rawDescGZIP() []byte { return file_ledger_rows_rows_proto_schema }
 
-var (
-	file_ledger_rows_rows_proto_rawDescOnce sync.Once
-	file_ledger_rows_rows_proto_rawDescData []byte
-)
-
-func file_ledger_rows_rows_proto_rawDescGZIP() []byte {
-	file_ledger_rows_rows_proto_rawDescOnce.Do(func() {
-		file_ledger_rows_rows_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_ledger_rows_rows_proto_rawDesc), len(file_ledger_rows_rows_proto_rawDesc)))
-	})
-	return file_ledger_rows_rows_proto_rawDescData
-}
-
-var file_ledger_rows_rows_proto_msgTypes [21]protoimpl.MessageInfo
-var file_ledger_rows_rows_proto_goTypes = []any{
-	(*JobRow)(nil),            // 0: stint.ledger.JobRow
-	(*Tres)(nil),              // 1: stint.ledger.Tres
-	(*GresCount)(nil),         // 2: stint.ledger.GresCount
-	(*StepRow)(nil),           // 3: stint.ledger.StepRow
-	(*Peak)(nil),              // 4: stint.ledger.Peak
-	(*StepNode)(nil),          // 5: stint.ledger.StepNode
-	(*AllocationRow)(nil),     // 6: stint.ledger.AllocationRow
-	(*UsageRow)(nil),          // 7: stint.ledger.UsageRow
-	(*NodeEventRow)(nil),      // 8: stint.ledger.NodeEventRow
-	(*Ask)(nil),               // 9: stint.ledger.Ask
-	(*AskJobs)(nil),           // 10: stint.ledger.AskJobs
-	(*Selection)(nil),         // 11: stint.ledger.Selection
-	(*AskStory)(nil),          // 12: stint.ledger.AskStory
-	(*AskUsage)(nil),          // 13: stint.ledger.AskUsage
-	(*AskNodeEvents)(nil),     // 14: stint.ledger.AskNodeEvents
-	(*AskStatus)(nil),         // 15: stint.ledger.AskStatus
-	(*Answer)(nil),            // 16: stint.ledger.Answer
-	(*Record)(nil),            // 17: stint.ledger.Record
-	(*StoryLine)(nil),         // 18: stint.ledger.StoryLine
-	(*Status)(nil),            // 19: stint.ledger.Status
-	(*Meta)(nil),              // 20: stint.ledger.Meta
-	(events.JobState)(0),      // 21: stint.events.JobState
-	(events.Reason)(0),        // 22: stint.events.Reason
-	(events.Exclusive)(0),     // 23: stint.events.Exclusive
-	(*events.BlobRef)(nil),    // 24: stint.events.BlobRef
-	(*events.Allocation)(nil), // 25: stint.events.Allocation
-}
-var file_ledger_rows_rows_proto_depIdxs = []int32{
-	21, // 0: stint.ledger.JobRow.state:type_name -> stint.events.JobState
-	22, // 1: stint.ledger.JobRow.reason:type_name -> stint.events.Reason
-	1,  // 2: stint.ledger.JobRow.req:type_name -> stint.ledger.Tres
-	1,  // 3: stint.ledger.JobRow.alloc:type_name -> stint.ledger.Tres
-	23, // 4: stint.ledger.JobRow.exclusive:type_name -> stint.events.Exclusive
-	24, // 5: stint.ledger.JobRow.script:type_name -> stint.events.BlobRef
-	22, // 6: stint.ledger.JobRow.wait_reason:type_name -> stint.events.Reason
-	25, // 7: stint.ledger.JobRow.allocation:type_name -> stint.events.Allocation
-	2,  // 8: stint.ledger.Tres.gres:type_name -> stint.ledger.GresCount
-	21, // 9: stint.ledger.StepRow.state:type_name -> stint.events.JobState
-	1,  // 10: stint.ledger.StepRow.alloc:type_name -> stint.ledger.Tres
-	4,  // 11: stint.ledger.StepRow.max_rss_kib:type_name -> stint.ledger.Peak
-	4,  // 12: stint.ledger.StepRow.max_vm_kib:type_name -> stint.ledger.Peak
-	4,  // 13: stint.ledger.StepRow.max_pages:type_name -> stint.ledger.Peak
-	4,  // 14: stint.ledger.StepRow.max_read:type_name -> stint.ledger.Peak
-	4,  // 15: stint.ledger.StepRow.max_write:type_name -> stint.ledger.Peak
-	4,  // 16: stint.ledger.StepRow.min_cpu_us:type_name -> stint.ledger.Peak
-	5,  // 17: stint.ledger.StepRow.by_node:type_name -> stint.ledger.StepNode
-	25, // 18: stint.ledger.AllocationRow.allocation:type_name -> stint.events.Allocation
-	2,  // 19: stint.ledger.UsageRow.gres_us:type_name -> stint.ledger.GresCount
-	10, // 20: stint.ledger.Ask.jobs:type_name -> stint.ledger.AskJobs
-	12, // 21: stint.ledger.Ask.story:type_name -> stint.ledger.AskStory
-	13, // 22: stint.ledger.Ask.usage:type_name -> stint.ledger.AskUsage
-	14, // 23: stint.ledger.Ask.node_events:type_name -> stint.ledger.AskNodeEvents
-	15, // 24: stint.ledger.Ask.status:type_name -> stint.ledger.AskStatus
-	11, // 25: stint.ledger.AskJobs.jobs:type_name -> stint.ledger.Selection
-	21, // 26: stint.ledger.AskJobs.states:type_name -> stint.events.JobState
-	22, // 27: stint.ledger.AskJobs.reasons:type_name -> stint.events.Reason
-	17, // 28: stint.ledger.Answer.records:type_name -> stint.ledger.Record
-	18, // 29: stint.ledger.Answer.story:type_name -> stint.ledger.StoryLine
-	7,  // 30: stint.ledger.Answer.usage:type_name -> stint.ledger.UsageRow
-	8,  // 31: stint.ledger.Answer.node_events:type_name -> stint.ledger.NodeEventRow
-	19, // 32: stint.ledger.Answer.status:type_name -> stint.ledger.Status
-	0,  // 33: stint.ledger.Record.job:type_name -> stint.ledger.JobRow
-	3,  // 34: stint.ledger.Record.steps:type_name -> stint.ledger.StepRow
-	25, // 35: stint.ledger.Record.allocation:type_name -> stint.events.Allocation
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
-}
-
-var file_ledger_rows_rows_proto_once sync.Once
-
-func file_ledger_rows_rows_proto_init() {
-	file_ledger_rows_rows_proto_once.Do(file_ledger_rows_rows_proto_build)
-}
-func file_ledger_rows_rows_proto_build() {
-	(*events.BlobRef)(nil).ProtoReflect()
-	if File_ledger_rows_rows_proto != nil {
-		return
-	}
-	file_ledger_rows_rows_proto_msgTypes[9].OneofWrappers = []any{
+func (*Ask) XXX_OneofWrappers() []any {
+	return []any{
 		(*Ask_Jobs)(nil),
 		(*Ask_Story)(nil),
 		(*Ask_Usage)(nil),
 		(*Ask_NodeEvents)(nil),
 		(*Ask_Status)(nil),
 	}
-	type x struct{}
-	out := protoimpl.TypeBuilder{
-		File: protoimpl.DescBuilder{
-			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ledger_rows_rows_proto_rawDesc), len(file_ledger_rows_rows_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   21,
-			NumExtensions: 0,
-			NumServices:   0,
-		},
-		GoTypes:           file_ledger_rows_rows_proto_goTypes,
-		DependencyIndexes: file_ledger_rows_rows_proto_depIdxs,
-		MessageInfos:      file_ledger_rows_rows_proto_msgTypes[:],
-	}.Build()
-	File_ledger_rows_rows_proto = out.File
-	file_ledger_rows_rows_proto_goTypes = nil
-	file_ledger_rows_rows_proto_depIdxs = nil
 }

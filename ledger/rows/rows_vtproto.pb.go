@@ -7,17 +7,8 @@ package rows
 import (
 	fmt "fmt"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	events "stint/events"
-)
-
-const (
-	// Verify that this generated code is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(20 - protoimpl.MinVersion)
-	// Verify that runtime/protoimpl is sufficiently up-to-date.
-	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
 func (m *JobRow) CloneVT() *JobRow {
@@ -111,10 +102,6 @@ func (m *JobRow) CloneVT() *JobRow {
 	return r
 }
 
-func (m *JobRow) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Tres) CloneVT() *Tres {
 	if m == nil {
 		return (*Tres)(nil)
@@ -138,10 +125,6 @@ func (m *Tres) CloneVT() *Tres {
 	return r
 }
 
-func (m *Tres) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *GresCount) CloneVT() *GresCount {
 	if m == nil {
 		return (*GresCount)(nil)
@@ -155,10 +138,6 @@ func (m *GresCount) CloneVT() *GresCount {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *GresCount) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *StepRow) CloneVT() *StepRow {
@@ -216,10 +195,6 @@ func (m *StepRow) CloneVT() *StepRow {
 	return r
 }
 
-func (m *StepRow) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Peak) CloneVT() *Peak {
 	if m == nil {
 		return (*Peak)(nil)
@@ -233,10 +208,6 @@ func (m *Peak) CloneVT() *Peak {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Peak) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *StepNode) CloneVT() *StepNode {
@@ -255,10 +226,6 @@ func (m *StepNode) CloneVT() *StepNode {
 	return r
 }
 
-func (m *StepNode) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AllocationRow) CloneVT() *AllocationRow {
 	if m == nil {
 		return (*AllocationRow)(nil)
@@ -272,10 +239,6 @@ func (m *AllocationRow) CloneVT() *AllocationRow {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AllocationRow) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *UsageRow) CloneVT() *UsageRow {
@@ -305,10 +268,6 @@ func (m *UsageRow) CloneVT() *UsageRow {
 	return r
 }
 
-func (m *UsageRow) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *NodeEventRow) CloneVT() *NodeEventRow {
 	if m == nil {
 		return (*NodeEventRow)(nil)
@@ -330,10 +289,6 @@ func (m *NodeEventRow) CloneVT() *NodeEventRow {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *NodeEventRow) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Ask) CloneVT() *Ask {
@@ -361,10 +316,6 @@ func (m *Ask) CloneVT() *Ask {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Ask) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Ask_Jobs) CloneVT() isAsk_What {
@@ -513,10 +464,6 @@ func (m *AskJobs) CloneVT() *AskJobs {
 	return r
 }
 
-func (m *AskJobs) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Selection) CloneVT() *Selection {
 	if m == nil {
 		return (*Selection)(nil)
@@ -540,10 +487,6 @@ func (m *Selection) CloneVT() *Selection {
 	return r
 }
 
-func (m *Selection) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskStory) CloneVT() *AskStory {
 	if m == nil {
 		return (*AskStory)(nil)
@@ -562,10 +505,6 @@ func (m *AskStory) CloneVT() *AskStory {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskStory) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *AskUsage) CloneVT() *AskUsage {
@@ -592,10 +531,6 @@ func (m *AskUsage) CloneVT() *AskUsage {
 	return r
 }
 
-func (m *AskUsage) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskNodeEvents) CloneVT() *AskNodeEvents {
 	if m == nil {
 		return (*AskNodeEvents)(nil)
@@ -611,10 +546,6 @@ func (m *AskNodeEvents) CloneVT() *AskNodeEvents {
 	return r
 }
 
-func (m *AskNodeEvents) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *AskStatus) CloneVT() *AskStatus {
 	if m == nil {
 		return (*AskStatus)(nil)
@@ -625,10 +556,6 @@ func (m *AskStatus) CloneVT() *AskStatus {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *AskStatus) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *Answer) CloneVT() *Answer {
@@ -681,10 +608,6 @@ func (m *Answer) CloneVT() *Answer {
 	return r
 }
 
-func (m *Answer) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Record) CloneVT() *Record {
 	if m == nil {
 		return (*Record)(nil)
@@ -705,10 +628,6 @@ func (m *Record) CloneVT() *Record {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Record) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (m *StoryLine) CloneVT() *StoryLine {
@@ -736,10 +655,6 @@ func (m *StoryLine) CloneVT() *StoryLine {
 	return r
 }
 
-func (m *StoryLine) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Status) CloneVT() *Status {
 	if m == nil {
 		return (*Status)(nil)
@@ -764,10 +679,6 @@ func (m *Status) CloneVT() *Status {
 	return r
 }
 
-func (m *Status) CloneMessageVT() proto.Message {
-	return m.CloneVT()
-}
-
 func (m *Meta) CloneVT() *Meta {
 	if m == nil {
 		return (*Meta)(nil)
@@ -780,10 +691,6 @@ func (m *Meta) CloneVT() *Meta {
 		copy(r.unknownFields, m.unknownFields)
 	}
 	return r
-}
-
-func (m *Meta) CloneMessageVT() proto.Message {
-	return m.CloneVT()
 }
 
 func (this *JobRow) EqualVT(that *JobRow) bool {
@@ -1026,13 +933,6 @@ func (this *JobRow) EqualVT(that *JobRow) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *JobRow) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*JobRow)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Tres) EqualVT(that *Tres) bool {
 	if this == that {
 		return true
@@ -1071,13 +971,6 @@ func (this *Tres) EqualVT(that *Tres) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Tres) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Tres)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *GresCount) EqualVT(that *GresCount) bool {
 	if this == that {
 		return true
@@ -1096,13 +989,6 @@ func (this *GresCount) EqualVT(that *GresCount) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *GresCount) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*GresCount)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepRow) EqualVT(that *StepRow) bool {
 	if this == that {
 		return true
@@ -1237,13 +1123,6 @@ func (this *StepRow) EqualVT(that *StepRow) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepRow) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepRow)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Peak) EqualVT(that *Peak) bool {
 	if this == that {
 		return true
@@ -1262,13 +1141,6 @@ func (this *Peak) EqualVT(that *Peak) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Peak) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Peak)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StepNode) EqualVT(that *StepNode) bool {
 	if this == that {
 		return true
@@ -1290,13 +1162,6 @@ func (this *StepNode) EqualVT(that *StepNode) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StepNode) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StepNode)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	if this == that {
 		return true
@@ -1315,13 +1180,6 @@ func (this *AllocationRow) EqualVT(that *AllocationRow) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AllocationRow) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AllocationRow)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *UsageRow) EqualVT(that *UsageRow) bool {
 	if this == that {
 		return true
@@ -1372,13 +1230,6 @@ func (this *UsageRow) EqualVT(that *UsageRow) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *UsageRow) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*UsageRow)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *NodeEventRow) EqualVT(that *NodeEventRow) bool {
 	if this == that {
 		return true
@@ -1421,13 +1272,6 @@ func (this *NodeEventRow) EqualVT(that *NodeEventRow) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *NodeEventRow) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*NodeEventRow)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Ask) EqualVT(that *Ask) bool {
 	if this == that {
 		return true
@@ -1462,13 +1306,6 @@ func (this *Ask) EqualVT(that *Ask) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Ask) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Ask)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Ask_Jobs) EqualVT(thatIface isAsk_What) bool {
 	that, ok := thatIface.(*Ask_Jobs)
 	if !ok {
@@ -1788,13 +1625,6 @@ func (this *AskJobs) EqualVT(that *AskJobs) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskJobs) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskJobs)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Selection) EqualVT(that *Selection) bool {
 	if this == that {
 		return true
@@ -1831,13 +1661,6 @@ func (this *Selection) EqualVT(that *Selection) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Selection) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Selection)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskStory) EqualVT(that *AskStory) bool {
 	if this == that {
 		return true
@@ -1871,13 +1694,6 @@ func (this *AskStory) EqualVT(that *AskStory) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskStory) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskStory)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskUsage) EqualVT(that *AskUsage) bool {
 	if this == that {
 		return true
@@ -1911,13 +1727,6 @@ func (this *AskUsage) EqualVT(that *AskUsage) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskUsage) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskUsage)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskNodeEvents) EqualVT(that *AskNodeEvents) bool {
 	if this == that {
 		return true
@@ -1936,13 +1745,6 @@ func (this *AskNodeEvents) EqualVT(that *AskNodeEvents) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskNodeEvents) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskNodeEvents)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *AskStatus) EqualVT(that *AskStatus) bool {
 	if this == that {
 		return true
@@ -1952,13 +1754,6 @@ func (this *AskStatus) EqualVT(that *AskStatus) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *AskStatus) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*AskStatus)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Answer) EqualVT(that *Answer) bool {
 	if this == that {
 		return true
@@ -2054,13 +1849,6 @@ func (this *Answer) EqualVT(that *Answer) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Answer) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Answer)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Record) EqualVT(that *Record) bool {
 	if this == that {
 		return true
@@ -2096,13 +1884,6 @@ func (this *Record) EqualVT(that *Record) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Record) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Record)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *StoryLine) EqualVT(that *StoryLine) bool {
 	if this == that {
 		return true
@@ -2151,13 +1932,6 @@ func (this *StoryLine) EqualVT(that *StoryLine) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *StoryLine) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*StoryLine)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Status) EqualVT(that *Status) bool {
 	if this == that {
 		return true
@@ -2197,13 +1971,6 @@ func (this *Status) EqualVT(that *Status) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Status) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Status)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (this *Meta) EqualVT(that *Meta) bool {
 	if this == that {
 		return true
@@ -2219,13 +1986,6 @@ func (this *Meta) EqualVT(that *Meta) bool {
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
-func (this *Meta) EqualMessageVT(thatMsg proto.Message) bool {
-	that, ok := thatMsg.(*Meta)
-	if !ok {
-		return false
-	}
-	return this.EqualVT(that)
-}
 func (m *JobRow) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil

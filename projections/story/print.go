@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-
 	"stint/events"
+	"stint/events/schema"
 	"stint/ledger/rows"
 )
 
@@ -105,8 +103,8 @@ func Raw(e *events.Event, l *rows.StoryLine, seen func(owner uint32, spec *event
 	return ""
 }
 
-func protoJSON(m proto.Message) string {
-	out, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+func protoJSON(m schema.Message) string {
+	out, err := schema.JSON(m)
 	if err != nil {
 		return ""
 	}
@@ -178,9 +176,9 @@ func intentJSON(i *events.Intent, seen func(uint32, *events.JobSpec) *events.Job
 	return strings.TrimSuffix(text, "}") + `,"body":` + inner + "}"
 }
 
-func bodyOf(i *events.Intent) proto.Message {
+func bodyOf(i *events.Intent) schema.Message {
 	var m interface {
-		proto.Message
+		schema.Message
 		UnmarshalVT([]byte) error
 	}
 	switch i.GetVerb() {

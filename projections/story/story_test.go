@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"stint/events"
+	"stint/events/schema"
 	"stint/projections"
 )
 
@@ -197,14 +196,14 @@ func TestEveryKindIsTold(t *testing.T) {
 			told[fmt.Sprintf("%T", f.Kind)] = true
 		}
 	}
-	for _, m := range []proto.Message{&events.Fact{}, &events.NodeFact{}} {
-		fields := m.ProtoReflect().Descriptor().Oneofs().Get(0).Fields()
+	for _, m := range []schema.Message{&events.Fact{}, &events.NodeFact{}} {
+		fields := schema.Of(m).Descriptor().Oneofs().Get(0).Fields()
 		for i := range fields.Len() {
-			c := m.ProtoReflect().New()
+			c := schema.Of(m).New()
 			c.Set(fields.Get(i), c.NewField(fields.Get(i)))
 			var kind string
 			var e events.Event
-			switch f := c.Interface().(type) {
+			switch f := schema.Plain(c).(type) {
 			case *events.Fact:
 				kind = fmt.Sprintf("%T", f.Kind)
 				e.Sched = &events.SchedMessage{Kind: &events.SchedMessage_Cycle{Cycle: &events.Cycle{Facts: []*events.Fact{f}}}}

@@ -8,6 +8,7 @@ import (
 
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/events/schema"
 	"stint/projections"
 )
 
@@ -61,7 +62,7 @@ func merge(to, from *events.PartitionDef, fields []uint32) {
 	if from == nil {
 		from = &events.PartitionDef{}
 	}
-	t, f := to.ProtoReflect(), from.ProtoReflect()
+	t, f := schema.Of(to), schema.Of(from)
 	known := t.Descriptor().Fields()
 	for _, n := range fields {
 		fd := known.ByNumber(protoreflect.FieldNumber(n))

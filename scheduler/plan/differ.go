@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/events/schema"
 	"stint/projections"
 )
 
@@ -184,8 +184,8 @@ var (
 
 // differ lists the fields in which two definitions differ, in the order of the schema. Every field counts, so that one that
 // is added to the schema is compared without a word here.
-func differ(a, b proto.Message, names map[string]string) []Field {
-	x, y := a.ProtoReflect(), b.ProtoReflect()
+func differ(a, b schema.Message, names map[string]string) []Field {
+	x, y := schema.Of(a), schema.Of(b)
 	var out []Field
 	fields := x.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -235,10 +235,11 @@ func one(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 			return string(e.Name())
 		}
 	case protoreflect.MessageKind:
-		if g, ok := v.Message().Interface().(*events.GresDef); ok {
+		m := schema.Plain(v.Message())
+		if g, ok := m.(*events.GresDef); ok {
 			return gres(g)
 		}
-		return fmt.Sprint(v.Message().Interface())
+		return fmt.Sprint(m)
 	case protoreflect.BoolKind:
 		if v.Bool() {
 			return "YES"

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"stint/events"
+	"stint/events/schema"
 	"stint/scheduler/sim"
 )
 
@@ -68,16 +69,16 @@ func TestScripts(t *testing.T) {
 // No field of a definition can change without being told: whoever adds one to the schema has it compared.
 func TestEveryFieldCounts(t *testing.T) {
 	for _, test := range []struct {
-		m     protoreflect.ProtoMessage
+		m     schema.Message
 		names map[string]string
 	}{{&events.NodeDef{}, nodeNames}, {&events.PartitionDef{}, partitionNames}} {
-		fields := test.m.ProtoReflect().Descriptor().Fields()
+		fields := schema.Of(test.m).Descriptor().Fields()
 		for i := range fields.Len() {
 			f := fields.Get(i)
 			if test.names[string(f.Name())] == "-" {
 				continue
 			}
-			m := test.m.ProtoReflect().New()
+			m := schema.Of(test.m).New()
 			switch {
 			case f.IsList():
 				l := m.Mutable(f).List()
@@ -85,7 +86,7 @@ func TestEveryFieldCounts(t *testing.T) {
 			default:
 				m.Set(f, some(f, m.NewField(f)))
 			}
-			if d := differ(test.m, m.Interface(), test.names); len(d) != 1 || d[0].New == "" {
+			if d := differ(test.m, schema.Plain(m), test.names); len(d) != 1 || d[0].New == "" {
 				t.Errorf("%s is set, and the difference is %v", f.FullName(), d)
 			}
 		}
