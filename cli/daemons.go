@@ -103,6 +103,7 @@ func daemonOf(c *cli.Context, name string) (*host, context.Context, error) {
 	}
 	log := logger(os.Stderr, c.Bool("verbose")).With("daemon", name)
 	slog.SetDefault(log)
+	frugal(ctx)
 	h, err := openHost(dir, log)
 	return h, ctx, err
 }

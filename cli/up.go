@@ -215,6 +215,7 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 		u.log.Info("removed the simulated GPUs of nodes whose state folder is gone", "folders", removed)
 	}
 	u.started = time.Now()
+	frugal(ctx)
 	var front, back sync.WaitGroup // commands and decisions end before the bus does
 	frontCtx, stopFront := context.WithCancel(ctx)
 	defer stopFront()

@@ -35,7 +35,7 @@ func TestKilledProcess(t *testing.T) {
 			if err := l.Commit(seq%50 == 0); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.snapshotIfDue(); err != nil {
+			if err := l.snapshotIfDue(true); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(50 * time.Microsecond) // leaves room to be killed in

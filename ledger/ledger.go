@@ -51,6 +51,7 @@ type Ledger struct {
 	tables  *tables
 	cursor  uint64 // rows up to here are committed
 	snapped uint64 // sequence of the last snapshot of the fold
+	work    int    // intents and facts folded since
 
 	mu      sync.Mutex
 	seq     uint64         // committed and visible

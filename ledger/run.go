@@ -83,18 +83,20 @@ func (l *Ledger) foldAll(ctx context.Context, in <-chan batch) error {
 	last := time.Now()
 	for b := range in {
 		for i := range b.events {
-			if err := l.Apply(b.events[i]); err != nil {
+			e := &b.events[i]
+			l.work += 1 + len(e.Intents.GetIntents()) + len(e.Sched.GetCycle().GetFacts()) + len(e.Node.GetFacts())
+			if err := l.Apply(*e); err != nil {
 				return err
 			}
 			if l.Pending() >= l.o.BatchChanges {
-				if err := l.commit(ctx); err != nil {
+				if err := l.commit(ctx, false); err != nil {
 					return err
 				}
 				last = time.Now()
 			}
 		}
 		if b.tip || time.Since(last) >= commitEvery {
-			if err := l.commit(ctx); err != nil {
+			if err := l.commit(ctx, b.tip); err != nil {
 				return err
 			}
 			last = time.Now()
@@ -107,7 +109,7 @@ func (l *Ledger) foldAll(ctx context.Context, in <-chan batch) error {
 }
 
 // commit commits when the disk has room, and takes a snapshot of the fold when one is due.
-func (l *Ledger) commit(ctx context.Context) error {
+func (l *Ledger) commit(ctx context.Context, tip bool) error {
 	for why := l.room(); why != ""; why = l.room() {
 		l.stand(why)
 		select {
@@ -119,11 +121,23 @@ func (l *Ledger) commit(ctx context.Context) error {
 	if err := l.Commit(false); err != nil {
 		return err
 	}
-	return l.snapshotIfDue()
+	return l.snapshotIfDue(tip)
 }
 
-func (l *Ledger) snapshotIfDue() error {
-	if l.fold.Seq() < l.cursor || l.fold.Seq()-l.snapped < l.o.SnapshotEvery {
+// snapshotWork is how many intents and facts are folded before a snapshot is taken, whatever the number of messages: at the end of the log, and
+// before it, where there is more to do than to save.
+const (
+	snapshotWork      = 20_000
+	snapshotWorkAhead = 1_000_000
+)
+
+// snapshotIfDue saves the fold now and then. tip: there is nothing else to do.
+func (l *Ledger) snapshotIfDue(tip bool) error {
+	work := max(snapshotWork, l.fold.Counts().Jobs/2)
+	if !tip {
+		work = max(snapshotWorkAhead, l.fold.Counts().Jobs/2)
+	}
+	if l.fold.Seq() < l.cursor || l.fold.Seq()-l.snapped < l.o.SnapshotEvery && l.work < work {
 		return nil
 	}
 	if err := l.Commit(true); err != nil {
@@ -131,7 +145,7 @@ func (l *Ledger) snapshotIfDue() error {
 	}
 	if err := l.saveFold(); err != nil {
 		l.stand(err.Error()) // a cache: a restart would take longer, nothing else
-		l.snapped = l.fold.Seq()
+		l.snapped, l.work = l.fold.Seq(), 0
 	}
 	return nil
 }

@@ -20,17 +20,17 @@ import (
 // Snapshots of the fold lie beside the tables, fold-<sequence>: a cache whose loss costs a replay and changes nothing.
 // Two are kept, and one is used only if it is whole and not ahead of the tables.
 //
-//	"stint fold 1\n"  length (8 bytes)  SHA-256 of the rest  projections.Snapshot
+//	"stint fold 2\n"  length (8 bytes)  SHA-256 of the rest  projections.Snapshot, packed
 const (
 	foldPrefix = "fold-"
-	foldMagic  = "stint fold 1\n"
+	foldMagic  = "stint fold 2\n"
 	foldHead   = len(foldMagic) + 8 + sha256.Size
 	foldsKept  = 2
 )
 
 // saveFold writes a snapshot of the fold. The tables must be committed to where the fold is.
 func (l *Ledger) saveFold() error {
-	body, err := l.fold.Snapshot().MarshalVT()
+	body, err := l.fold.Snapshot().Pack()
 	if err != nil {
 		return fmt.Errorf("encoding the fold: %w", err)
 	}
@@ -42,7 +42,7 @@ func (l *Ledger) saveFold() error {
 		l.fs.Remove(name + ".new")
 		return fmt.Errorf("writing the snapshot %s: %w", name, err)
 	}
-	l.snapped = l.fold.Seq()
+	l.snapped, l.work = l.fold.Seq(), 0
 	l.mu.Lock()
 	l.snappedSeq = l.snapped
 	l.mu.Unlock()
@@ -139,11 +139,10 @@ func (l *Ledger) readFold(seq uint64) (*projections.Cluster, error) {
 		sha256.Sum256(body) != [sha256.Size]byte(data[len(foldMagic)+8:foldHead]) {
 		return nil, errors.New("it is damaged")
 	}
-	snap := &projections.Snapshot{}
-	if err := snap.UnmarshalVT(body); err != nil {
+	snap, err := projections.Unpack(body)
+	if err != nil {
 		return nil, err
 	}
-	snap.Share()
 	c, err := projections.Load(snap)
 	if err != nil {
 		return nil, err

@@ -10,15 +10,6 @@ type sharing struct {
 	owners [256]*events.Owner
 }
 
-// Share has equal requests and owners of a snapshot's jobs be one record. It is for a snapshot that was just read: the records of one that was
-// taken of a state are the state's.
-func (s *Snapshot) Share() {
-	shared := &sharing{}
-	for _, j := range s.GetJobs() {
-		j.Spec, j.Owner = shared.spec(j.Spec), shared.owner(j.Owner)
-	}
-}
-
 // hashed takes bytes of a string into a hash.
 func hashed(h uint32, s string) uint32 {
 	for i := range len(s) {

@@ -77,6 +77,7 @@ func (c *Controller) fold(b read) {
 			continue
 		}
 		v := c.state.Apply(e)
+		c.snaps.count(&e)
 		if v.Changed {
 			c.lead.cause = true
 		}

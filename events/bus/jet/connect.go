@@ -101,6 +101,7 @@ func Connect(ctx context.Context, opts Options) (*Bus, error) {
 		nats.Name(opts.Role.String()),
 		nats.CustomInboxPrefix(opts.Role.Inbox()),
 		nats.MaxReconnects(-1),
+		nats.SyncQueueLen(8192), // of messages that wait for one subscription; the library's own 65,536 take half a megabyte each
 		nats.ReconnectBufSize(-1),
 		nats.CustomReconnectDelay(reconnectDelay),
 		nats.IgnoreAuthErrorAbort(),
