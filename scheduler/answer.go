@@ -71,6 +71,9 @@ func (c *Controller) reply(ctx context.Context, q bus.Nudge) ([]byte, error) {
 	if ask.GetJobs() != nil {
 		return c.answerJobs(ctx, ask)
 	}
+	if n := ask.GetNodes(); n.GetAlike() && n.GetNames() == "" {
+		return c.answerAlike(ctx, ask)
+	}
 	return c.Answer(ctx, ask).MarshalVT()
 }
 
@@ -83,6 +86,17 @@ func (c *Controller) answerJobs(ctx context.Context, ask *projections.Ask) ([]by
 		return a.MarshalVT()
 	}
 	return projections.Encode(s.view, c.outcomes, ask)
+}
+
+// answerAlike is Answer for all nodes, where those that look alike may be told together.
+func (c *Controller) answerAlike(ctx context.Context, ask *projections.Ask) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience(ask))
+	defer cancel()
+	s, a := c.reached(ctx, ask.LeastSeq)
+	if s == nil {
+		return a.MarshalVT()
+	}
+	return c.alike.Encode(s.view, ask)
 }
 
 // reached waits for the state to have come to a sequence, at most until ctx ends; without it, the answer says why.

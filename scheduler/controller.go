@@ -64,6 +64,7 @@ type Controller struct {
 	zone      *events.Zone // the site's local time this year; nil: not asked for yet
 	beats     *beats
 	outcomes  *outcomes
+	alike     projections.Alike
 	stats     *stats
 	standings *standings
 	snaps     *snapshots

@@ -38,6 +38,7 @@ type host struct {
 	caller uint32
 	booked int
 	blobs  map[string][]byte
+	alike  projections.Alike
 	silent bool // nobody judges
 }
 
@@ -107,7 +108,11 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 				Test: cycle.Test(w.Fold, h.author(), t.GetSpec(), w.Now()),
 			}}}}
 		}
-		return &wire.Response{What: &wire.Response_Answer{Answer: projections.Reply(w.Fold, h, q.Ask)}}
+		a, err := h.reply(q.Ask)
+		if err != nil {
+			return &wire.Response{Error: err.Error()}
+		}
+		return &wire.Response{What: &wire.Response_Answer{Answer: a}}
 	case *wire.Request_Control:
 		seq, _ := w.Intent(h.author(), q.Control.Verb, raw(q.Control.Body))
 		return h.verdict(seq, 0)
@@ -149,6 +154,26 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 		return &wire.Response{What: &wire.Response_Account{Account: h.book.Answer(context.Background(), q.Account)}}
 	}
 	return &wire.Response{Error: "not known here"}
+}
+
+// reply answers as a controller does, lists of jobs and of nodes as it encodes them.
+func (h *host) reply(ask *projections.Ask) (*projections.Answer, error) {
+	fold := h.script.World.Fold
+	var data []byte
+	var err error
+	switch {
+	case ask.GetJobs() != nil:
+		data, err = projections.Encode(fold, h, ask)
+	case ask.GetNodes().GetAlike():
+		data, err = h.alike.Encode(fold.View(), ask)
+	default:
+		return projections.Reply(fold, h, ask), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := new(projections.Answer)
+	return a, a.UnmarshalVT(data)
 }
 
 // keep stores bytes as the agent does.

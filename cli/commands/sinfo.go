@@ -32,13 +32,19 @@ func sinfo(args []string, w *World) int {
 }
 
 func sinfoOnce(q *slurm.Sinfo, w *World) int {
-	a, err := w.ask("sinfo", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}})
+	fields := format.SinfoFieldsOf(w.Release())
+	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}
+	l, notes := columns(fields, how)
+	a, err := w.ask("sinfo", &projections.Ask{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{Alike: format.Alike(q, l)}}})
 	if err != nil {
 		return w.unmet("sinfo", err)
 	}
 	answer := a.GetNodes()
 	if !q.Future { // what is set aside is not there
-		answer.Nodes = slices.DeleteFunc(answer.Nodes, func(n *projections.Node) bool { return n.GetFuture() })
+		answer.Nodes = slices.DeleteFunc(answer.Nodes, (*projections.Node).GetFuture)
+		answer.Alike = slices.DeleteFunc(answer.Alike, func(n *projections.AlikeNodes) bool {
+			return int(n.GetKind()) < len(answer.Kinds) && answer.Kinds[n.GetKind()].GetFuture()
+		})
 	}
 	cluster := answer.GetConfig().GetCluster()
 	if err := w.other(q.Clusters, cluster); err != nil {
@@ -56,8 +62,7 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 	case q.JSON:
 		return sinfoJSON(q, w, answer)
 	}
-	how := listing{q.Fields, q.Format, format.SinfoFormat(q, w.Release()), "", q.Long, q.NoHeader}
-	l := layout(w, "sinfo", format.SinfoFieldsOf(w.Release()), how)
+	complainOf(w, "sinfo", notes)
 	l.SpaceAll()
 	c := w.nodeContext(answer, q.NoConvert)
 	c.Named = q.Clusters != ""
@@ -67,7 +72,11 @@ func sinfoOnce(q *slurm.Sinfo, w *World) int {
 		groups = nil
 	}
 	if q.Verbose > 0 {
-		fmt.Fprintf(w.Stderr, "sinfo: %d nodes, %d partitions, current to message %d of the log\n", len(answer.GetNodes()), len(answer.GetPartitions()), a.Seq)
+		nodes := len(answer.GetNodes())
+		for _, n := range answer.GetAlike() {
+			nodes += int(n.GetCount())
+		}
+		fmt.Fprintf(w.Stderr, "sinfo: %d nodes, %d partitions, current to message %d of the log\n", nodes, len(answer.GetPartitions()), a.Seq)
 	}
 	if q.Clusters != "" && !q.NoHeader {
 		fmt.Fprintf(w.Stdout, "CLUSTER: %s\n", cluster)

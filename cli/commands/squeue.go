@@ -332,20 +332,26 @@ func show[R any](w *World, command string, fields format.Fields[R], how listing,
 
 // layout reads the columns asked for, and says what is wrong with them.
 func layout[R any](w *World, command string, fields format.Fields[R], how listing) format.Layout[R] {
-	var l format.Layout[R]
-	var notes []string
+	l, notes := columns(fields, how)
+	complainOf(w, command, notes)
+	return l
+}
+
+// columns reads the columns asked for; notes are what is wrong with them.
+func columns[R any](fields format.Fields[R], how listing) (l format.Layout[R], notes []string) {
 	switch {
 	case how.fields != "":
-		l, notes = fields.ByName(how.fields)
+		return fields.ByName(how.fields)
 	case how.format != "":
-		l, notes = fields.ByLetter(how.format)
-	default:
-		l, notes = fields.ByLetter(how.standard)
+		return fields.ByLetter(how.format)
 	}
+	return fields.ByLetter(how.standard)
+}
+
+func complainOf(w *World, command string, notes []string) {
 	for _, n := range notes {
 		fmt.Fprintf(w.Stderr, "%s: error: %s\n", command, n)
 	}
-	return l
 }
 
 // printRows prints headings and rows as they are made.

@@ -129,14 +129,15 @@ func (g Group) JSON(nodes []*projections.Node) any {
 	cAlloc, cIdle, cOther, cTotal := g.cpuCounts()
 	var names, hosts, addresses []string
 	var memory uint64
-	for _, n := range g.Nodes {
+	for _, some := range g.Nodes {
+		n := some.Node
 		names, hosts, addresses = append(names, n.GetName()), append(hosts, nodeHost(n)), append(addresses, nodeAddr(n))
 		memory += n.GetMemoryUsedMib()
 	}
 	state, listens, version := []string{}, uint32(0), ""
 	features, active, gres, gresUsed, comment, extra, reason, at, user := "", "", "", "", "", "", "", unset(), ""
 	if len(g.Nodes) > 0 {
-		n := g.Nodes[0]
+		n := g.Nodes[0].Node
 		state, listens = strings.Split(StateOf(n).Upper, "+"), port(n)
 		features, active = strings.Join(n.GetDef().GetFeatures(), ","), strings.Join(n.Features(), ",")
 		gres, gresUsed, comment, extra = nodeGres(n), nodeGresUsed(n), n.GetComment(), n.GetExtra()
@@ -151,7 +152,7 @@ func (g Group) JSON(nodes []*projections.Node) any {
 	span := func(get func(*projections.Node) uint64) object {
 		lo, hi := uint64(0), uint64(0)
 		for i, n := range g.Nodes {
-			if v := get(n); i == 0 {
+			if v := get(n.Node); i == 0 {
 				lo, hi = v, v
 			} else {
 				lo, hi = min(lo, v), max(hi, v)

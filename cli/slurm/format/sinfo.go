@@ -3,7 +3,6 @@ package format
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -20,7 +19,8 @@ import (
 type Group struct {
 	Partition *events.PartitionDef
 	place     int // of the partition in the configuration
-	Nodes     []*projections.Node
+	shared    int // another partition that has nodes in it, the last one so far; 0: none
+	Nodes     []Nodes
 	Context   *NodeContext
 }
 
@@ -73,7 +73,8 @@ func (c *NodeContext) free(n *projections.Node) string {
 func momentSpan(value func(*projections.NodeNow) float64, text func(*NodeContext, *projections.Node) string) func(Group) string {
 	return func(g Group) string {
 		var least, most *projections.Node
-		for _, n := range g.Nodes {
+		for _, some := range g.Nodes {
+			n := some.Node
 			now := g.Context.Now[n.GetName()]
 			if now == nil {
 				continue
@@ -163,7 +164,7 @@ func firstNode(get func(*projections.Node) string) func(Group) string {
 		if len(g.Nodes) == 0 {
 			return ""
 		}
-		return get(g.Nodes[0])
+		return get(g.Nodes[0].Node)
 	}
 }
 
@@ -173,9 +174,9 @@ func least(get func(*projections.Node) uint64) func(Group) string {
 		if len(g.Nodes) == 0 {
 			return "0"
 		}
-		lo, hi := get(g.Nodes[0]), get(g.Nodes[0])
+		lo, hi := get(g.Nodes[0].Node), get(g.Nodes[0].Node)
 		for _, n := range g.Nodes {
-			lo, hi = min(lo, get(n)), max(hi, get(n))
+			lo, hi = min(lo, get(n.Node)), max(hi, get(n.Node))
 		}
 		if hi > lo {
 			return fmt.Sprintf("%d+", lo)
@@ -189,27 +190,35 @@ func leastOrder(get func(*projections.Node) uint64) func(Group) int64 {
 		if len(g.Nodes) == 0 {
 			return 0
 		}
-		lo := get(g.Nodes[0])
+		lo := get(g.Nodes[0].Node)
 		for _, n := range g.Nodes {
-			lo = min(lo, get(n))
+			lo = min(lo, get(n.Node))
 		}
 		return int64(lo)
 	}
+}
+
+// count is how many nodes it has.
+func (g Group) count() (n int) {
+	for _, some := range g.Nodes {
+		n += some.count
+	}
+	return n
 }
 
 func (g Group) state(get func(NodeState) string) string {
 	if len(g.Nodes) == 0 {
 		return "n/a"
 	}
-	return get(StateOf(g.Nodes[0]))
+	return get(StateOf(g.Nodes[0].Node))
 }
 
 func (g Group) list() string {
-	names := make([]string, len(g.Nodes))
+	lists := make([]string, len(g.Nodes))
 	for i, n := range g.Nodes {
-		names[i] = n.GetName()
+		lists[i] = n.names
 	}
-	return hostlist.CompressSorted(names)
+	return hostlist.JoinSorted(lists)
 }
 
 // nodeCounts are how many nodes are allocated, idle, neither, and all.
@@ -217,21 +226,21 @@ func (g Group) nodeCounts() (alloc, idle, other, total int) {
 	for _, n := range g.Nodes {
 		switch busy := !events.Words(n.GetCpusUsed()).Empty(); {
 		case busy && !n.GetDown():
-			alloc++
-		case usable(n):
-			idle++
+			alloc += n.count
+		case usable(n.Node):
+			idle += n.count
 		default:
-			other++
+			other += n.count
 		}
 	}
-	return alloc, idle, other, len(g.Nodes)
+	return alloc, idle, other, g.count()
 }
 
 func (g Group) cpuCounts() (alloc, idle, other, total int) {
 	for _, n := range g.Nodes {
-		all, used := nodeCPUs(n), events.Words(n.GetCpusUsed()).Count()
+		all, used := n.count*nodeCPUs(n.Node), n.count*events.Words(n.GetCpusUsed()).Count()
 		alloc, total = alloc+used, total+all
-		if usable(n) {
+		if usable(n.Node) {
 			idle += all - used
 		} else {
 			other += all - used
@@ -347,7 +356,7 @@ var SinfoFields = once.Value[Fields[Group]]{Make: func() Fields[Group] {
 		{'n', "NodeHost", "HOSTNAMES", firstNode(nodeHost), nil},
 		{'o', "NodeAddr", "NODE_ADDR", firstNode(nodeAddr), nil},
 		{0, "Port", "PORT", firstNode(func(n *projections.Node) string { return u32(port(n)) }), nil},
-		{'D', "Nodes", "NODES", func(g Group) string { return fmt.Sprint(len(g.Nodes)) }, func(g Group) int64 { return int64(len(g.Nodes)) }},
+		{'D', "Nodes", "NODES", func(g Group) string { return fmt.Sprint(g.count()) }, func(g Group) int64 { return int64(g.count()) }},
 		{'A', "NodeAI", "NODES(A/I)", func(g Group) string { a, i, _, _ := g.nodeCounts(); return slashes(a, i) }, nil},
 		{'F', "NodeAIOT", "NODES(A/I/O/T)", func(g Group) string { return slashes(four(g.nodeCounts())...) }, nil},
 		{'C', "CPUsState", "CPUS(A/I/O/T)", func(g Group) string { return slashes(four(g.cpuCounts())...) }, nil},
@@ -403,7 +412,7 @@ func groupState(g Group) int64 {
 	if len(g.Nodes) == 0 {
 		return -1
 	}
-	return StateOf(g.Nodes[0]).order
+	return StateOf(g.Nodes[0].Node).order
 }
 
 func limitOr(seconds uint32, unlimited string) string {
@@ -438,32 +447,40 @@ func Groups(q *slurm.Sinfo, l Layout[Group], answer *projections.AnswerNodes, c 
 	for _, p := range q.Partitions {
 		asked[p] = true
 	}
+	all := nodesOf(answer, q.PerNode || q.Nodes != "")
 	var groups []Group
 	index := map[string]int{}
 	seen := map[string]bool{}
+	type entry struct {
+		group int
+		first string
+	}
+	var more map[entry]bool // what groups of several partitions have
 	for place, p := range answer.GetPartitions() {
 		if len(asked) > 0 && !asked[p.GetName()] || len(asked) == 0 && !q.All && !c.sees(p) {
 			continue
 		}
 		before := len(groups)
 		found := false
-		for _, n := range members(p, answer.GetNodes()) {
+		for _, n := range all.of(p) {
 			if !wanted(n) {
 				continue
 			}
 			found = true
-			k := key(n)
+			k := ""
 			switch {
 			case q.PerNode:
-				k = fmt.Sprint(place, "\x00", n.GetName())
+				k = fmt.Sprint(place, "\x00", n.names)
 			case byPartition:
-				if !q.Reasons { // reasons are of nodes, whatever partitions these are in
+				if k = key(n.Node); !q.Reasons { // reasons are of nodes, whatever partitions these are in
 					k = where(p) + k
 				}
-			case seen[n.GetName()]:
+			case seen[n.names]:
 				continue
+			default:
+				k = key(n.Node)
+				seen[n.names] = true
 			}
-			seen[n.GetName()] = true
 			i, there := index[k]
 			if !there {
 				i = len(groups)
@@ -474,9 +491,21 @@ func Groups(q *slurm.Sinfo, l Layout[Group], answer *projections.AnswerNodes, c 
 				}
 				groups = append(groups, g)
 			}
-			if !slices.Contains(groups[i].Nodes, n) { // of several partitions that look alike it counts once
-				groups[i].Nodes = append(groups[i].Nodes, n)
+			if groups[i].place != place { // of several partitions that look alike a node counts once
+				if more == nil {
+					more = map[entry]bool{}
+				}
+				if groups[i].shared != place {
+					groups[i].shared = place
+					for _, have := range groups[i].Nodes {
+						more[entry{i, have.names}] = true
+					}
+				}
+				if more[entry{i, n.names}] {
+					continue
+				}
 			}
+			groups[i].Nodes = append(groups[i].Nodes, n)
 		}
 		if !found && named && !q.PerNode && before == len(groups) && (!q.Reasons || len(groups) == 0) {
 			groups = append(groups, Group{Partition: p, place: place, Context: c})
@@ -508,7 +537,7 @@ func (l Layout[R]) partitionKey(c *NodeContext) func(*events.PartitionDef) strin
 }
 
 // nodeFilter says which nodes were asked for.
-func nodeFilter(q *slurm.Sinfo) func(*projections.Node) bool {
+func nodeFilter(q *slurm.Sinfo) func(Nodes) bool {
 	names := map[string]bool{}
 	if q.Nodes != "" {
 		list, _ := hostlist.Expand(q.Nodes, hostlist.MaxHosts)
@@ -516,8 +545,8 @@ func nodeFilter(q *slurm.Sinfo) func(*projections.Node) bool {
 			names[n] = true
 		}
 	}
-	return func(n *projections.Node) bool {
-		if n.GetRemoved() || q.Nodes != "" && !names[n.GetName()] || q.Dead && n.GetUp() || q.Responding && !n.GetUp() {
+	return func(n Nodes) bool {
+		if n.GetRemoved() || q.Nodes != "" && !names[n.names] || q.Dead && n.GetUp() || q.Responding && !n.GetUp() {
 			return false
 		}
 		if q.Reasons && len(q.States) == 0 && n.GetReason() == "" {
@@ -526,7 +555,7 @@ func nodeFilter(q *slurm.Sinfo) func(*projections.Node) bool {
 		if len(q.States) == 0 {
 			return true
 		}
-		s := StateOf(n)
+		s := StateOf(n.Node)
 		for _, w := range q.States {
 			if s.Is(w) || w == "ALLOCATED" && s.Is("MIXED") {
 				return true
@@ -561,7 +590,7 @@ func alike(q *slurm.Sinfo, l Layout[Group]) func(*projections.Node) string {
 		}
 	}
 	return func(n *projections.Node) string {
-		g := Group{Nodes: []*projections.Node{n}, Context: &NodeContext{}}
+		g := Group{Nodes: []Nodes{{Node: n, count: 1}}, Context: &NodeContext{}}
 		var b strings.Builder
 		for _, f := range shown {
 			b.WriteString(f.Value(g))
@@ -594,8 +623,8 @@ func SortGroups(q *slurm.Sinfo, groups []Group) error {
 		if byPlace && a.place != b.place {
 			return a.place < b.place
 		}
-		if q.PerNode && q.Sort == "" && a.Nodes[0] != b.Nodes[0] {
-			return a.Nodes[0].GetIndex() < b.Nodes[0].GetIndex()
+		if q.PerNode && q.Sort == "" && a.Nodes[0].names != b.Nodes[0].names {
+			return a.Nodes[0].index < b.Nodes[0].index
 		}
 		if d := sorter.Compare(a, b); d != 0 {
 			return d < 0
