@@ -42,6 +42,53 @@ func TestEncodeIsReply(t *testing.T) {
 	}
 }
 
+// Jobs told as kinds and rows of these are the jobs, but for sequences of the log; and jobs of one request are few words each.
+func TestKindsAreJobs(t *testing.T) {
+	l := newLife(t, 4, 300)
+	first := l.submit()
+	l.at += 5_000_000
+	second := l.submit()
+	l.run(first)
+	l.facts(fact(&events.Held{Job: second + 1, Kind: events.HoldKind_HELD_USER}), fact(&events.Updated{Job: second + 2, Change: &events.UpdateJob{Priority: new(uint32(7))}}))
+	uid := uint32(1000)
+	for _, q := range []*AskJobs{{Slim: true}, {Slim: true, AllStates: true}, {Slim: true, Ids: []uint32{second + 3, first, second}, AllStates: true}, {Slim: true, Users: []string{"nobody"}}} {
+		plain := Reply(l.c, nil, &Ask{Uid: &uid, What: &Ask_Jobs{Jobs: q}}).GetJobs()
+		asked := q.CloneVT()
+		asked.Shared, asked.Kinds = true, true
+		data, err := Encode(l.c, nil, &Ask{Uid: &uid, What: &Ask_Jobs{Jobs: asked}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := new(Answer)
+		if err := answer.UnmarshalVT(data); err != nil {
+			t.Fatal(err)
+		}
+		got := answer.GetJobs()
+		got.Unshare()
+		if len(got.Jobs) != 0 || got.Rows == nil {
+			t.Fatalf("%v: %d jobs are not told as rows", q, len(got.Jobs))
+		}
+		i := 0
+		got.Rows.Each(func(r JobRow) {
+			v := got.Kinds[r.Kind].CloneVT()
+			j := v.Job
+			j.Id, j.Priority, j.SubmitUs, j.EligibleUs, j.AccrueUs = r.Id, r.Priority, r.SubmitUs, r.EligibleUs, r.AccrueUs
+			want := plain.Jobs[i].CloneVT()
+			want.Job.SubmittedSeq, want.Job.ChangedSeq, want.Job.PlacedSeq = 0, 0, 0
+			if !v.EqualVT(want) {
+				t.Fatalf("%v: row %d is\n%v, and the job\n%v", q, i, v, want)
+			}
+			i++
+		})
+		if i != len(plain.Jobs) || got.UnknownId != plain.UnknownId {
+			t.Errorf("%v: %d of %d jobs are told", q, i, len(plain.Jobs))
+		}
+		if n := len(plain.Jobs); n == 300 && len(data) > 300*12+4000 {
+			t.Errorf("%v: %d jobs in %d bytes", q, n, len(data))
+		}
+	}
+}
+
 // A question about one user's jobs goes through these alone, and finds what a look at all jobs finds, whatever was added and removed and
 // shared with views in between.
 func TestJobsOfAUser(t *testing.T) {

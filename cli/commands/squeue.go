@@ -38,6 +38,7 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	ask := &projections.AskJobs{
 		Users: q.Users, Partitions: q.Partitions, Accounts: q.Accounts, Names: q.Names, Nodes: q.Nodes, Qos: q.QOS,
 		AllStates: q.States.All || q.States.Completing, States: q.States.States, Slim: !q.JSON, Associations: q.JSON || strings.Contains(strings.ToLower(q.Fields), "associd"),
+		Kinds: !q.JSON,
 	}
 	if q.States.Special && len(ask.States) > 0 {
 		ask.States = append(slices.Clone(ask.States), events.JobState_PENDING) // which they are as well
@@ -81,7 +82,8 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 	if err != nil {
 		return w.unmet("squeue", err)
 	}
-	if len(q.Jobs) == 1 && len(a.GetJobs().GetJobs()) == 0 && a.GetJobs().UnknownId {
+	records := len(a.GetJobs().GetJobs()) + len(a.GetJobs().GetRows().GetIds())
+	if len(q.Jobs) == 1 && records == 0 && a.GetJobs().UnknownId {
 		fmt.Fprintln(w.Stderr, "slurm_load_jobs error: Invalid job id specified")
 		return 1
 	}
@@ -90,17 +92,16 @@ func squeueOnce(q *slurm.Squeue, w *World) int {
 		if len(q.Jobs) == 1 || len(q.Users) == 1 { // asked for by themselves, they have no such time
 			updated = 0
 		}
-		fmt.Fprintf(w.Stdout, "last_update_time=%d records=%d\n", updated, len(a.GetJobs().GetJobs()))
+		fmt.Fprintf(w.Stdout, "last_update_time=%d records=%d\n", updated, records)
 	}
 	hidden := w.hiddenPartitions(config)
 	me := ""
 	if q.NotMe {
 		me = w.user()
 	}
-	views := slices.DeleteFunc(a.GetJobs().GetJobs(), func(v *projections.JobView) bool { return !shown(q, v.GetJob(), hidden, me) })
 	c := w.context(config.GetCluster(), q.NoConvert)
 	c.Under(config)
-	rows := format.Jobs(views, &c, q.PerPartition)
+	rows := format.Queue(a.GetJobs(), &c, q.PerPartition, func(j *projections.Job) bool { return shown(q, j, hidden, me) })
 	if len(q.Partitions) > 0 {
 		rows = slices.DeleteFunc(rows, func(j format.Job) bool { return j.In != "" && !slices.Contains(q.Partitions, j.In) })
 	}
@@ -272,7 +273,7 @@ func squeueJobs(q *slurm.Squeue, w *World, rows []format.Job, split func([]forma
 	if q.Sort != "" {
 		order = q.Sort
 	}
-	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long && q.Verbose == 0, q.NoHeader}, format.JobSort(w.Release()), rows, split)
+	return show(w, "squeue", format.SqueueFieldsOf(w.Release()), listing{q.Fields, q.Format, layout, order, q.Long && q.Verbose == 0, q.NoHeader}, format.JobSort(w.Release()), rows, split, format.JobsAlike)
 }
 
 // stepSort is the order of steps without -S.
@@ -312,7 +313,7 @@ type listing struct {
 }
 
 // show sorts rows, makes of them those to be shown, and prints these.
-func show[R any](w *World, command string, fields format.Fields[R], how listing, rules format.SortRules, rows []R, split func([]R) []R) int {
+func show[R any](w *World, command string, fields format.Fields[R], how listing, rules format.SortRules, rows []R, split func([]R) []R, alike ...format.Likeness[R]) int {
 	l := layout(w, command, fields, how)
 	sorter, notes, wrong := fields.Sort(how.order, rules)
 	for _, n := range notes {
@@ -321,9 +322,9 @@ func show[R any](w *World, command string, fields format.Fields[R], how listing,
 	if wrong != nil {
 		rows = nil
 	} else {
-		sorter.Rows(rows)
+		sorter.Rows(rows, alike...)
 	}
-	code := printRows(w, l, how, split(rows))
+	code := printRows(w, l, how, split(rows), alike...)
 	if wrong != nil {
 		return w.complain(command, wrong)
 	}
@@ -355,7 +356,7 @@ func complainOf(w *World, command string, notes []string) {
 }
 
 // printRows prints headings and rows as they are made.
-func printRows[R any](w *World, l format.Layout[R], how listing, rows []R) int {
+func printRows[R any](w *World, l format.Layout[R], how listing, rows []R, alike ...format.Likeness[R]) int {
 	l.Fit(rows)
 	out := bufio.NewWriterSize(w.Stdout, 64<<10)
 	if how.date && !how.noHeader {
@@ -365,9 +366,9 @@ func printRows[R any](w *World, l format.Layout[R], how listing, rows []R) int {
 		out.WriteString(l.Head())
 		out.WriteByte('\n')
 	}
+	lines := l.Lines(alike...)
 	for i := range rows {
-		out.WriteString(l.Row(rows[i]))
-		out.WriteByte('\n')
+		out.Write(lines.Next(&rows[i]))
 	}
 	if err := out.Flush(); err != nil {
 		return 1 // whoever read it is gone

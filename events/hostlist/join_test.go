@@ -13,7 +13,9 @@ func TestJoinSorted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	word := func() string {
 		prefix := []string{"n", "c", "n0", "rack1n", "a-", "n-1-"}[rng.IntN(6)]
-		number := func() uint64 { return []uint64{0, 1, 8, 9, 10, 11, 98, 99, 100, 999, 1000}[rng.IntN(11)] + rng.Uint64N(3) }
+		number := func() uint64 {
+			return []uint64{0, 1, 8, 9, 10, 11, 98, 99, 100, 999, 1000}[rng.IntN(11)] + rng.Uint64N(3)
+		}
 		switch rng.IntN(5) {
 		case 0:
 			return []string{"login", "n", "zz"}[rng.IntN(3)]

@@ -55,7 +55,7 @@ func TestPlace(t *testing.T) {
 		right bool
 		want  string
 	}{{"é", 4, false, "é  "}, {"é", 4, true, "  é"}, {"été", 5, false, "été"}, {"été", 2, false, "é"}, {"a", 0, false, "a"}} {
-		if got := place(c.text, c.width, c.right); got != c.want {
+		if got := string(place(nil, c.text, c.width, c.right)); got != c.want {
 			t.Errorf("%q in %d: %q, want %q", c.text, c.width, got, c.want)
 		}
 	}

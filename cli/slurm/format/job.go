@@ -93,6 +93,53 @@ type Job struct {
 	Association uint32   // number of the association it belongs to, 0: none
 	In          string   // the partition it waits in, one of several (squeue -P); empty: the job's own
 	with        *merged  // what waits of its array in records of their own, where these are shown with it
+	own         *own     // nil: the job's record has it
+}
+
+// own is what jobs of one kind do not have in common: their record is one, and has none of it.
+type own struct {
+	id, priority             uint32
+	submit, eligible, accrue int64 // µs
+}
+
+// GetId is the job's number.
+func (j Job) GetId() uint32 {
+	if j.own != nil {
+		return j.own.id
+	}
+	return j.Job.GetId()
+}
+
+// GetPriority is the job's priority; 0: it is held.
+func (j Job) GetPriority() uint32 {
+	if j.own != nil {
+		return j.own.priority
+	}
+	return j.Job.GetPriority()
+}
+
+// GetSubmitUs is when it was submitted, in microseconds.
+func (j Job) GetSubmitUs() int64 {
+	if j.own != nil {
+		return j.own.submit
+	}
+	return j.Job.GetSubmitUs()
+}
+
+// GetEligibleUs is from when on it may start, in microseconds; 0: not known.
+func (j Job) GetEligibleUs() int64 {
+	if j.own != nil {
+		return j.own.eligible
+	}
+	return j.Job.GetEligibleUs()
+}
+
+// GetAccrueUs is since when it gains by waiting, in microseconds; 0: it does not.
+func (j Job) GetAccrueUs() int64 {
+	if j.own != nil {
+		return j.own.accrue
+	}
+	return j.Job.GetAccrueUs()
 }
 
 // merged are the tasks that a row about an array shows besides its own, and why these wait, where that is for another reason.
@@ -105,17 +152,51 @@ type merged struct {
 func Jobs(views []*projections.JobView, c *Context, perPartition bool) []Job {
 	rows := make([]Job, 0, len(views))
 	for _, v := range views {
-		j := Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Association: v.GetAssociation(), arrays: v.GetArrays(), Context: c, Task: -1}
-		if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
-			for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
-				j.In = p
-				rows = append(rows, j)
-			}
-			continue
-		}
-		rows = append(rows, j)
+		rows = inEach(rows, rowOf(v, c), perPartition)
 	}
 	return rows
+}
+
+// Queue makes rows of an answer of either form. shown says of a job, which may lack what jobs of one kind do not have in common, whether it
+// is wanted.
+func Queue(a *projections.AnswerJobs, c *Context, perPartition bool, shown func(*projections.Job) bool) []Job {
+	if a.GetRows() == nil {
+		return Jobs(slices.DeleteFunc(a.GetJobs(), func(v *projections.JobView) bool { return !shown(v.GetJob()) }), c, perPartition)
+	}
+	kinds := make([]Job, len(a.GetKinds()))
+	wanted := make([]bool, len(kinds))
+	for i, v := range a.GetKinds() {
+		kinds[i], wanted[i] = rowOf(v, c), shown(v.GetJob())
+	}
+	n := len(a.GetRows().GetIds())
+	rows, each := make([]Job, 0, n), make([]own, 0, n)
+	a.GetRows().Each(func(r projections.JobRow) {
+		if r.Kind >= len(kinds) || !wanted[r.Kind] {
+			return
+		}
+		each = append(each, own{r.Id, r.Priority, r.SubmitUs, r.EligibleUs, r.AccrueUs})
+		j := kinds[r.Kind]
+		j.own = &each[len(each)-1]
+		rows = inEach(rows, j, perPartition)
+	})
+	return rows
+}
+
+// rowOf makes a row of a view.
+func rowOf(v *projections.JobView, c *Context) Job {
+	return Job{Job: v.GetJob(), Outcome: v.GetOutcome(), Array: v.GetArray(), Association: v.GetAssociation(), arrays: v.GetArrays(), Context: c, Task: -1}
+}
+
+// inEach adds a row, or one for each partition that the job waits in.
+func inEach(rows []Job, j Job, perPartition bool) []Job {
+	if perPartition && j.GetState() == events.JobState_PENDING && strings.Contains(j.GetSpec().GetPartition(), ",") {
+		for _, p := range strings.Split(j.GetSpec().GetPartition(), ",") {
+			j.In = p
+			rows = append(rows, j)
+		}
+		return rows
+	}
+	return append(rows, j)
 }
 
 // Expanded makes each pending task of an array a row of its own, in the place of the array.
@@ -144,6 +225,9 @@ func Merged(rows []Job) []Job {
 		if _, single := j.single(); j.remainder() && !single && j.pending() && j.Task < 0 && j.In == "" {
 			heads[j.GetArrayId()] = i
 		}
+	}
+	if len(heads) == 0 {
+		return rows
 	}
 	out := make([]Job, 0, len(rows))
 	gone := make([]bool, len(rows))

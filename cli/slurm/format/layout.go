@@ -249,28 +249,72 @@ func (l Layout[R]) Row(r R) string {
 }
 
 func (l Layout[R]) line(value func(*Field[R]) string, head bool) string {
-	var b strings.Builder
-	b.WriteString(l.prefix)
+	b := append(make([]byte, 0, 128), l.prefix...)
 	for i := range l.columns {
 		c := &l.columns[i]
 		if c.field != nil {
-			text := value(c.field)
-			switch {
-			case c.whole && c.right && len(text) >= c.width && !(!head && strings.IndexByte("lL", c.field.Letter) >= 0 && text == "UNLIMITED") && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
-				b.WriteString(text)
-			case head && c.right && (c.field.Head == "HOSTNAMES" || c.field.Head == "NODE_ADDR") && len(text) > c.width: // sinfo does not cut these
-				b.WriteString(text)
-			case !c.right && text == "(null)" && 0 < c.width && c.width < len(text):
-				b.WriteString(place("", c.width, false)) // as C's printf does with less than six bytes
-			case c.field.Letter == 'P' && strings.HasSuffix(text, "*") && 0 < c.width && c.width < len(text): // the mark of the default partition stays
-				b.WriteString(text[:c.width-1] + "*")
-			default:
-				b.WriteString(place(text, c.width, c.right))
-			}
+			b = c.add(b, value(c.field), head)
 		}
-		b.WriteString(c.suffix)
+		b = append(b, c.suffix...)
 	}
-	return b.String()
+	return string(b)
+}
+
+// add puts a value, or a heading, into its column.
+func (c *column[R]) add(b []byte, text string, head bool) []byte {
+	switch {
+	case c.whole && c.right && len(text) >= c.width && !(!head && strings.IndexByte("lL", c.field.Letter) >= 0 && text == "UNLIMITED") && (!head && (c.field.Letter != 'R' || !strings.HasPrefix(text, "(")) || head && strings.IndexByte("NRY", c.field.Letter) >= 0):
+		return append(b, text...)
+	case head && c.right && (c.field.Head == "HOSTNAMES" || c.field.Head == "NODE_ADDR") && len(text) > c.width: // sinfo does not cut these
+		return append(b, text...)
+	case !c.right && text == "(null)" && 0 < c.width && c.width < len(text):
+		return place(b, "", c.width, false) // as C's printf does with less than six bytes
+	case c.field.Letter == 'P' && strings.HasSuffix(text, "*") && 0 < c.width && c.width < len(text): // the mark of the default partition stays
+		return append(append(b, text[:c.width-1]...), '*')
+	}
+	return place(b, text, c.width, c.right)
+}
+
+// Lines is the lines of rows, one after another. What a row has in common with the one before it is not worked out again.
+type Lines[R any] struct {
+	layout Layout[R]
+	alike  Likeness[R]
+	before *R
+	line   []byte // of the row before
+	ends   []int  // where its columns end
+	spare  []byte
+}
+
+// Lines begins to make lines; alike, if any, says what rows have in common.
+func (l Layout[R]) Lines(alike ...Likeness[R]) *Lines[R] {
+	s := &Lines[R]{layout: l, ends: make([]int, len(l.columns))}
+	if len(alike) > 0 {
+		s.alike = alike[0]
+	}
+	return s
+}
+
+// Next is the line of a row, with its end. It is good until the next one, and the row has to stay as it is until then.
+func (s *Lines[R]) Next(r *R) []byte {
+	same := s.before != nil && s.alike.Same != nil && s.alike.Same(s.before, r)
+	b := append(s.spare[:0], s.layout.prefix...)
+	begin := len(s.layout.prefix)
+	for i := range s.layout.columns {
+		c := &s.layout.columns[i]
+		end := s.ends[i]
+		switch {
+		case same && (c.field == nil || s.alike.has(c.field)):
+			b = append(b, s.line[begin:end]...)
+		case c.field != nil:
+			b = append(c.add(b, c.field.Value(*r), false), c.suffix...)
+		default:
+			b = append(b, c.suffix...)
+		}
+		begin, s.ends[i] = end, len(b)
+	}
+	b = append(b, '\n')
+	s.line, s.spare, s.before = b, s.line, r
+	return b
 }
 
 // Has says whether any column shows the field of this letter.
@@ -296,16 +340,23 @@ func (l Layout[R]) HasName(names ...string) bool {
 	return false
 }
 
-// place fills or cuts s to the width; 0 leaves it. It counts bytes, as Slurm does.
-func place(s string, width int, right bool) string {
+// place adds s, filled or cut to the width; 0 leaves it. It counts bytes, as Slurm does.
+func place(b []byte, s string, width int, right bool) []byte {
 	n := len(s)
-	switch {
-	case width == 0 || n == width:
-		return s
-	case n > width:
-		return s[:width]
-	case right:
-		return strings.Repeat(" ", width-n) + s
+	if width == 0 || n == width {
+		return append(b, s...)
 	}
-	return s + strings.Repeat(" ", width-n)
+	if n > width {
+		return append(b, s[:width]...)
+	}
+	if !right {
+		b = append(b, s...)
+	}
+	for ; n < width; n++ {
+		b = append(b, ' ')
+	}
+	if right {
+		b = append(b, s...)
+	}
+	return b
 }

@@ -177,7 +177,7 @@ func (t Table) Head(q slurm.Separation) string {
 	var b strings.Builder
 	for _, c := range t.columns {
 		if c.width > 0 {
-			b.WriteString(place(c.field.Name, c.width, !c.left))
+			b.Write(place(nil, c.field.Name, c.width, !c.left))
 		}
 		b.WriteByte(' ')
 	}
@@ -247,7 +247,7 @@ func (c tableColumn) cell(v string) string {
 	default:
 		return v[:c.width-1] + "+"
 	}
-	return place(v, c.width, !c.left)
+	return string(place(nil, v, c.width, !c.left))
 }
 
 func (t Table) joined(q slurm.Separation, value func(tableColumn) string) string {

@@ -59,25 +59,28 @@ func (f Fields[R]) Sort(value string, rules SortRules) (s Sorter[R], notes []str
 // sortable is what a row is sorted by, worked out once.
 type sortable struct {
 	index   int
-	numbers []int64
+	numbers []int64 // of a key by text: 0, or absent
 	texts   []string
 }
 
 func (k *sortKey[R]) read(r R, to *sortable) {
+	number, text := k.of(r)
+	to.numbers, to.texts = append(to.numbers, number), append(to.texts, text)
+}
+
+// of is a row's number and text under a key.
+func (k *sortKey[R]) of(r R) (number int64, text string) {
 	if k.field.Order != nil {
-		to.numbers = append(to.numbers, k.field.Order(r))
-		to.texts = append(to.texts, "")
-		return
+		return k.field.Order(r), ""
 	}
-	text := k.field.Value(r)
-	number := int64(0)
+	text = k.field.Value(r)
 	switch {
 	case k.nulls && text == "":
 		number = absent
 	case k.nulls:
 		text = firstHost(text)
 	}
-	to.numbers, to.texts = append(to.numbers, number), append(to.texts, text)
+	return number, text
 }
 
 // firstHost is the first name of a host list, its number made so wide that text sorts as numbers do.
@@ -96,26 +99,15 @@ func firstHost(list string) string {
 // way round: Slurm's comparison says of either that it comes later, and its merge then takes the right one first.
 func (s Sorter[R]) compare(i int, a, b *sortable) int {
 	for ; i < len(s.keys); i++ {
-		k, x, y := &s.keys[i], a.numbers[i], b.numbers[i]
-		if x == absent || y == absent {
-			sign := 1
-			if k.nulls && k.descend { // an empty text is a greatest value; a time that is not known is none at all
-				sign = -1
-			}
-			switch {
-			case x != y:
-				return sign * cmp.Compare(x, y)
-			case sign == 1:
-				return -s.compare(i+1, a, b)
-			}
-			continue
+		k := &s.keys[i]
+		d, swap := k.compare(a.numbers[i], b.numbers[i])
+		if swap {
+			return -s.compare(i+1, a, b)
 		}
-		d := cmp.Compare(x, y)
-		if k.field.Order == nil {
-			d = strings.Compare(a.texts[i], b.texts[i])
-		}
-		if k.descend {
-			d = -d
+		if d == 0 && k.field.Order == nil {
+			if d = strings.Compare(a.texts[i], b.texts[i]); k.descend {
+				d = -d
+			}
 		}
 		if d != 0 {
 			return d
@@ -124,25 +116,128 @@ func (s Sorter[R]) compare(i int, a, b *sortable) int {
 	return cmp.Compare(a.index, b.index)
 }
 
-// Rows sorts rows; those that are equal stay as they stood.
-func (s Sorter[R]) Rows(rows []R) {
-	keys := make([]sortable, len(rows))
-	numbers, texts := make([]int64, 0, len(rows)*len(s.keys)), make([]string, 0, len(rows)*len(s.keys))
-	for i, r := range rows {
-		from := len(numbers)
-		one := sortable{i, numbers, texts}
-		for n := range s.keys {
-			s.keys[n].read(r, &one)
+// compare compares two rows by their numbers under a key. swap: neither has a value, and what else they differ in counts the other way
+// round.
+func (k *sortKey[R]) compare(x, y int64) (d int, swap bool) {
+	if x == absent || y == absent {
+		sign := 1
+		if k.nulls && k.descend { // an empty text is a greatest value; a time that is not known is none at all
+			sign = -1
 		}
-		numbers, texts = one.numbers, one.texts
-		keys[i] = sortable{i, numbers[from:], texts[from:]}
+		return sign * cmp.Compare(x, y), x == y && sign == 1
 	}
-	slices.SortFunc(keys, func(a, b sortable) int { return s.compare(0, &a, &b) })
-	sorted := make([]R, len(rows))
-	for i := range keys {
-		sorted[i] = rows[keys[i].index]
+	if d = cmp.Compare(x, y); k.descend {
+		d = -d
 	}
-	copy(rows, sorted)
+	return d, false
+}
+
+// Rows sorts rows; those that are equal stay as they stood. What rows that are alike (see Likeness) have in common is looked at once.
+func (s Sorter[R]) Rows(rows []R, alike ...Likeness[R]) {
+	width := len(s.keys)
+	if width == 0 || len(rows) < 2 {
+		return
+	}
+	numbers := make([]int64, len(rows)*width)
+	for n := range s.keys {
+		s.keys[n].column(rows, numbers[n:], width, alike)
+	}
+	order := make([]int32, len(rows))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	var compare func(i int, a, b int32) int
+	compare = func(i int, a, b int32) int {
+		for ; i < width; i++ {
+			d, swap := s.keys[i].compare(numbers[int(a)*width+i], numbers[int(b)*width+i])
+			if swap {
+				return -compare(i+1, a, b)
+			}
+			if d != 0 {
+				return d
+			}
+		}
+		return cmp.Compare(a, b)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return compare(0, a, b) })
+	arrange(rows, order)
+}
+
+// column works out what rows are sorted by under a key, as numbers that stand width apart: of texts their places among these.
+func (k *sortKey[R]) column(rows []R, to []int64, width int, alike []Likeness[R]) {
+	var texts []string
+	number := map[string]int64{}
+	same := func(i int) bool {
+		return i > 0 && len(alike) > 0 && alike[0].has(k.field) && alike[0].Same(&rows[i-1], &rows[i])
+	}
+	for i := range rows {
+		if same(i) {
+			to[i*width] = to[(i-1)*width]
+			continue
+		}
+		n, text := k.of(rows[i])
+		if k.field.Order == nil && n != absent {
+			known := false
+			if n, known = number[text]; !known {
+				n = int64(len(texts))
+				number[text] = n
+				texts = append(texts, text)
+			}
+		}
+		to[i*width] = n
+	}
+	if k.field.Order != nil || len(texts) < 2 {
+		return
+	}
+	places := make([]int64, len(texts))
+	slices.Sort(texts)
+	for place, text := range texts {
+		places[number[text]] = int64(place)
+	}
+	for i := range rows {
+		if n := to[i*width]; n != absent {
+			to[i*width] = places[n]
+		}
+	}
+}
+
+// arrange puts rows into an order: of each place, where its row stands. The order is used up.
+func arrange[R any](rows []R, order []int32) {
+	for i := range order {
+		if order[i] < 0 || int(order[i]) == i {
+			continue
+		}
+		first := rows[i]
+		at := int32(i)
+		for {
+			from := order[at]
+			order[at] = -1
+			if from == int32(i) {
+				rows[at] = first
+				break
+			}
+			rows[at] = rows[from]
+			at = from
+		}
+	}
+}
+
+// Likeness says which rows have what in common: those of one kind differ in nothing that the fields of these letters show.
+type Likeness[R any] struct {
+	Same    func(a, b *R) bool
+	Letters string
+}
+
+func (l Likeness[R]) has(f *Field[R]) bool {
+	return f != nil && f.Letter != 0 && strings.IndexByte(l.Letters, f.Letter) >= 0
+}
+
+// JobsAlike is that of jobs: those of one kind.
+var JobsAlike = Likeness[Job]{
+	Same: func(a, b *Job) bool {
+		return a.Job == b.Job && a.own != nil && b.own != nil && a.Task == b.Task && a.In == b.In && a.with == nil && b.with == nil
+	},
+	Letters: "PjutTMlDRaCqrUmNSc",
 }
 
 // Compare is negative if a comes before b, 0 if they are equal in all keys.
@@ -169,7 +264,7 @@ func JobSort(r slurm.Release) SortRules {
 func AsLoaded(rows []Job, one bool) {
 	AsListed(rows, one)
 	latest := Sorter[Job]{keys: []sortKey[Job]{{field: SqueueFields.Get().letter('S'), descend: true}}}
-	latest.Rows(rows)
+	latest.Rows(rows, JobsAlike)
 }
 
 // AsListed puts jobs into the order of the controller's list. A job stands where it was submitted. When a task of an array
@@ -177,6 +272,9 @@ func AsLoaded(rows []Job, one bool) {
 // the first task that started stands where the array was submitted, each other where the one before it got its id, and what
 // waits behind the last. one: a single array, of which what waits comes first and the latest task next.
 func AsListed(rows []Job, one bool) {
+	if !one && listed(rows) {
+		return
+	}
 	place := make([]uint64, len(rows))
 	if one {
 		for i, r := range rows {
@@ -214,6 +312,16 @@ func AsListed(rows []Job, one bool) {
 		sorted[i] = rows[from]
 	}
 	copy(rows, sorted)
+}
+
+// listed says whether rows are in the order of the list as they are: by id, and no arrays among them.
+func listed(rows []Job) bool {
+	for i, r := range rows {
+		if r.GetArrayId() != 0 || i > 0 && r.GetId() < rows[i-1].GetId() {
+			return false
+		}
+	}
+	return true
 }
 
 // byID is the rows in the order of their ids, what waits of an array, or the last of its tasks to start, behind the others.

@@ -1,6 +1,8 @@
 package format
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +142,82 @@ func TestReasons(t *testing.T) {
 		j := Job{Job: c.job, Outcome: c.outcome, Context: c.context, Task: -1}
 		if got := SqueueFields.Get().letter('r').Value(j) + "|" + SqueueFields.Get().letter('R').Value(j); got != c.want {
 			t.Errorf("%s: %s, want %s", c.job, got, c.want)
+		}
+	}
+}
+
+// Rows are sorted as one by one comparison says, by text and by number, whatever rows have in common; an empty list too.
+func TestRowsAreCompared(t *testing.T) {
+	const seed = 5
+	rng := rand.New(rand.NewPCG(seed, 0))
+	c := testContext(slurm.Release2205)
+	for range 300 {
+		var kinds []*projections.Job
+		for range 1 + rng.IntN(6) {
+			k := &projections.Job{Partition: string(rune('a' + rng.IntN(3))), State: events.JobState_PENDING, Spec: &events.JobSpec{Name: string(rune('x' + rng.IntN(3)))}}
+			if rng.IntN(2) == 0 {
+				k.State, k.StartUs = events.JobState_RUNNING, int64(1+rng.IntN(3))*1e6
+			}
+			kinds = append(kinds, k)
+		}
+		rows := make([]Job, rng.IntN(40))
+		for i := range rows {
+			rows[i] = Job{Job: kinds[rng.IntN(len(kinds))], Context: c, Task: -1, own: &own{id: uint32(i + 1), priority: uint32(rng.IntN(4))}}
+		}
+		spec := []string{"P,t,-p", "S", "-S,j", "i", "-i", "N,P", "-N,-j,p", "j,-t"}[rng.IntN(8)]
+		s, _, err := SqueueFields.Get().Sort(spec, JobSort(slurm.Release2605))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := make([]sortable, len(rows))
+		for i := range rows {
+			keys[i].index = i
+			for n := range s.keys {
+				s.keys[n].read(rows[i], &keys[i])
+			}
+		}
+		slices.SortFunc(keys, func(a, b sortable) int { return s.compare(0, &a, &b) })
+		sorted := slices.Clone(rows)
+		s.Rows(sorted, JobsAlike)
+		for i, k := range keys {
+			if got, want := sorted[i].GetId(), rows[k.index].GetId(); got != want {
+				t.Fatalf("seed %d, -S %s: in place %d of %d stands job %d, not %d", seed, spec, i, len(rows), got, want)
+			}
+		}
+	}
+}
+
+// A line that takes over what it has in common with the one before is the line that a row has by itself, whatever the columns.
+func TestLinesAreRows(t *testing.T) {
+	rows := rowsOf(60)
+	var kinds []Job
+	for _, r := range rows {
+		for i := range 3 {
+			one := r
+			one.own = &own{id: r.Job.GetId() + uint32(i), priority: uint32(i), submit: r.Job.GetSubmitUs() + int64(i)*1e6, eligible: r.Job.GetEligibleUs(), accrue: int64(i) * 1e6}
+			kinds = append(kinds, one)
+		}
+	}
+	for _, format := range []string{"%all", SqueueFormat, SqueueLongFormat, SqueueStartFormat, "x%j y%.5i%z|"} {
+		l, _ := SqueueFields.Get().ByLetter(format)
+		lines := l.Lines(JobsAlike)
+		for i := range kinds {
+			if got, want := string(lines.Next(&kinds[i])), l.Row(kinds[i])+"\n"; got != want {
+				t.Fatalf("%s: the line is\n%sand the row by itself\n%s", format, got, want)
+			}
+		}
+	}
+	var names []string
+	for _, f := range SqueueFields.Get() {
+		if f.Name != "" {
+			names = append(names, f.Name)
+		}
+	}
+	l, _ := SqueueFields.Get().ByName(strings.Join(names, ","))
+	lines := l.Lines(JobsAlike)
+	for i := range kinds {
+		if got, want := string(lines.Next(&kinds[i])), l.Row(kinds[i])+"\n"; got != want {
+			t.Fatalf("the line is\n%sand the row by itself\n%s", got, want)
 		}
 	}
 }
