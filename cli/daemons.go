@@ -85,6 +85,7 @@ func daemonFlags() []cli.Flag {
 	return []cli.Flag{
 		dirFlag(),
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log every decision"},
+		logFormatFlag(),
 		&cli.BoolFlag{Name: "lifeline", Hidden: true, Usage: "end when descriptor 3 is closed"},
 	}
 }
@@ -101,7 +102,7 @@ func daemonOf(c *cli.Context, name string) (*host, context.Context, error) {
 	if c.Bool("lifeline") {
 		ctx = heed(ctx)
 	}
-	log := logger(os.Stderr, c.Bool("verbose")).With("daemon", name)
+	log := logger(os.Stderr, c.Bool("verbose"), c.String("log-format")).With("daemon", name)
 	slog.SetDefault(log)
 	frugal(ctx)
 	h, err := openHost(dir, log)

@@ -183,6 +183,9 @@ type scene struct {
 	dir       site.Dir
 	probe     probe
 	processes func() []process // the cluster's on this host, looked for once
+
+	listed  sync.Once
+	folders []part // of the nodes
 }
 
 // within makes a check within its time. One that takes longer goes on unheard: what it hangs on is what is wrong.

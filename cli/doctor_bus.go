@@ -69,6 +69,14 @@ func checkBus(r *report, s *scene) {
 		r.add(fault, "bus", "look into "+s.dir.Log("bus"), "%v", err)
 		return
 	}
+	for _, k := range kept {
+		if k.Name != bus.EventsStream {
+			continue
+		}
+		if err := sameLog(s.dir, c, k.Made); err != nil {
+			r.add(fault, "log", "stop the cluster, put the log back, and start it; no daemon goes on with another log", "%v", err)
+		}
+	}
 	judgeStreams(r, kept, c.Embedded, time.Now())
 	if kept == nil {
 		return

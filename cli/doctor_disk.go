@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"stint/cli/site"
+	"stint/events/bus"
 )
 
 // leastInodes is how many files must be possible: each job makes a few while it runs.
@@ -21,11 +22,29 @@ const leastInodes = 10_000
 // parts are the folders of a cluster that something is written to, with what is.
 func parts(dir site.Dir) []part {
 	return []part{
-		{"the log", dir.Bus()}, {"accounting", dir.Ledger()}, {"snapshots", dir.Controller()}, {"journals", filepath.Join(string(dir), "node")}, {"scripts", filepath.Join(string(dir), "spool")}, {"logs", dir.Logs()},
+		{use: "the log", path: dir.Bus()}, {use: "accounting", path: dir.Ledger()}, {use: "snapshots", path: dir.Controller()}, {use: "journals", path: filepath.Join(string(dir), "node")}, {use: "scripts", path: filepath.Join(string(dir), "spool")}, {use: "logs", path: dir.Logs()},
 	}
 }
 
-type part struct{ use, path string }
+// part is a folder of the cluster, or of one of its nodes.
+type part struct{ use, path, node string }
+
+func (p part) String() string {
+	if p.node != "" {
+		return p.use + " of " + p.node
+	}
+	return p.use
+}
+
+// ofNodes are the folders of the nodes that have their executors on this host, listed once: two for each.
+func (s *scene) ofNodes() []part {
+	s.listed.Do(func() {
+		for _, n := range nodesOf(s.dir) {
+			s.folders = append(s.folders, part{"journals", s.dir.Node(n), n}, part{"scripts", s.dir.Spool(n), n})
+		}
+	})
+	return s.folders
+}
 
 // checkDisk looks at every disk that something of the cluster is written to.
 func checkDisk(r *report, s *scene) {
@@ -35,13 +54,9 @@ func checkDisk(r *report, s *scene) {
 	}
 	byDevice := map[uint64]*disk{}
 	var disks []*disk
-	folders := parts(s.dir)
-	for _, n := range nodesOf(s.dir) {
-		folders = append(folders, part{"journals of " + n, s.dir.Node(n)}, part{"scripts of " + n, s.dir.Spool(n)})
-	}
-	for i, f := range folders {
-		r.on("asking how much is free in %s (%s)", f.path, f.use)
-		if i >= len(parts(s.dir)) && (deviceOf(f.path) == 0 || byDevice[deviceOf(f.path)] != nil) {
+	for _, f := range slices.Concat(parts(s.dir), s.ofNodes()) {
+		r.on("asking how much is free in %s (%s)", f.path, f)
+		if f.node != "" && (deviceOf(f.path) == 0 || byDevice[deviceOf(f.path)] != nil) {
 			continue // a node's own, on a disk that was looked at
 		}
 		at, _, err := freeAt(f.path)
@@ -50,7 +65,7 @@ func checkDisk(r *report, s *scene) {
 			err = unix.Stat(at, &st)
 		}
 		if err != nil {
-			r.add(warning, "disk", "", "%s (%s): %v", f.path, f.use, err)
+			r.add(warning, "disk", "", "%s (%s): %v", f.path, f, err)
 			continue
 		}
 		k := byDevice[uint64(st.Dev)]
@@ -62,7 +77,7 @@ func checkDisk(r *report, s *scene) {
 			byDevice[uint64(st.Dev)] = k
 			disks = append(disks, k)
 		}
-		k.uses = append(k.uses, f.use)
+		k.uses = append(k.uses, f.String())
 	}
 	for _, k := range disks {
 		var fs unix.Statfs_t
@@ -161,21 +176,25 @@ func checkFolders(r *report, s *scene) {
 		r.add(fault, "folders", "restore it from a backup; without one, `stint up` with the options of before makes it anew when it is moved away", "%v", err)
 	}
 	bad := 0
-	for _, p := range append(parts(s.dir), part{"keys", s.dir.Keys()}) {
+	for _, p := range append(parts(s.dir), part{use: "keys", path: s.dir.Keys()}) {
 		r.on("looking at %s", p.path)
 		if judgeFolder(r, p, owner) {
 			bad++
 		}
 	}
-	for _, n := range nodesOf(s.dir) {
-		for _, p := range []part{{"journals", s.dir.Node(n)}, {"scripts", s.dir.Spool(n)}} {
-			if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
-				continue // checkWriting says so
-			}
-			r.on("looking at %s", p.path)
-			if judgeFolder(r, p, owner) {
-				bad++
-			}
+	for _, p := range s.ofNodes() {
+		if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
+			continue // checkWriting says so
+		}
+		r.on("looking at %s", p.path)
+		if judgeFolder(r, p, owner) {
+			bad++
+		}
+	}
+	if c, err := s.dir.Load(); err == nil && c.Embedded && c.Log != "" {
+		if at, _ := filepath.Glob(filepath.Join(s.dir.Bus(), "jetstream", "*", "streams", bus.EventsStream)); len(at) == 0 {
+			r.add(fault, "folders", "put it back, and start the cluster; "+giveUp(s.dir), "%s has no log in it, and the cluster's was made %s: it was moved, emptied or replaced. No daemon goes on without", s.dir.Bus(), c.Log)
+			bad++
 		}
 	}
 	if bad == 0 {
@@ -282,23 +301,16 @@ func checkWriting(r *report, s *scene) {
 	if _, err := s.dir.Load(); err != nil {
 		return
 	}
-	folders := parts(s.dir)
-	own := len(folders)
 	running := map[string]bool{} // nodes whose supervisors run: they made their folders
 	for _, p := range s.processes() {
 		running[p.node] = running[p.node] || p.role == "supervisor"
 	}
-	var nodes []string
-	for _, n := range nodesOf(s.dir) {
-		folders = append(folders, part{"the journal of " + n, s.dir.Node(n)}, part{"scripts of " + n, s.dir.Spool(n)})
-		nodes = append(nodes, n, n)
-	}
 	var took []time.Duration
 	bad := false
-	for i, p := range folders {
+	for i, p := range slices.Concat(parts(s.dir), s.ofNodes()) {
 		if _, err := os.Stat(p.path); err != nil {
-			if i >= own && running[nodes[i-own]] && errors.Is(err, fs.ErrNotExist) {
-				r.add(fault, "writing", "mkdir -m 711 "+p.path+", then resume the node", "%s (%s) is not there: nothing starts on that node", p.path, p.use)
+			if p.node != "" && running[p.node] && errors.Is(err, fs.ErrNotExist) {
+				r.add(fault, "writing", "mkdir -m 711 "+p.path+", then resume the node", "%s (%s) is not there: nothing starts on that node", p.path, p)
 			}
 			continue // else checkFolders says so, or the node was never started
 		}
@@ -307,10 +319,10 @@ func checkWriting(r *report, s *scene) {
 			times = 5
 		}
 		for range times {
-			r.on("writing into %s (%s): its disk does not answer", p.path, p.use)
+			r.on("writing into %s (%s): its disk does not answer", p.path, p)
 			t, err := writeOnce(p.path)
 			if err != nil {
-				r.add(fault, "writing", "see that it is mounted for writing, has room (df -h, df -i, quota), and is not fixed (lsattr -d)", "nothing can be written into %s (%s): %v", p.path, p.use, plainErr(err))
+				r.add(fault, "writing", "see that it is mounted for writing, has room (df -h, df -i, quota), and is not fixed (lsattr -d)", "nothing can be written into %s (%s): %v", p.path, p, plainErr(err))
 				bad = true
 				break
 			}

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -251,7 +254,7 @@ func checkSupervisors(r *report, s *scene) {
 // lately is how old a complaint of a log may be to be told.
 const lately = 10 * time.Minute
 
-// checkLogs tells the last complaint of each daemon's log.
+// checkLogs tells of what each daemon's log complains.
 func checkLogs(r *report, s *scene) {
 	files, err := filepath.Glob(filepath.Join(s.dir.Logs(), "*.log"))
 	if err != nil {
@@ -274,69 +277,144 @@ func checkLogs(r *report, s *scene) {
 	}
 }
 
-// judgeLog tells the last complaint in the end of a log, if it is recent, and how often it was made. A line that is not of the
-// form of the others is a program's last word.
+// mostComplaints is how many kinds of complaints of one log are told.
+const mostComplaints = 5
+
+// complaint is one kind of what a log complains of: lines that differ in nothing but figures, names and causes.
+type complaint struct {
+	what  string // the message
+	line  string // the last of its kind
+	level string
+	times int
+	last  time.Time
+}
+
+// judgeLog tells of what the end of a log complains, if it is recent: each kind once, faults first, with its last line, how often it was
+// made, and what mends it. A line that is not of the form of the others is a program's last word.
 func judgeLog(r *report, name, text string, written, now time.Time) bool {
-	type complaint struct {
-		line  string
-		level string
-		times int
+	var all []*complaint
+	add := func(what, line, level string, at time.Time) {
+		i := slices.IndexFunc(all, func(c *complaint) bool { return c.what == what && c.level == level })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &complaint{what: what, level: level})
+		}
+		all[i].line, all[i].last = line, at
+		all[i].times++
 	}
-	var last *complaint
-	count := map[string]int{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		rest, structured := strings.CutPrefix(line, "time=")
-		stamp, rest, _ := strings.Cut(rest, " ")
-		at, err := time.Parse(time.RFC3339Nano, stamp)
-		if !structured || err != nil {
+		at, level, what, rest, err := readLogLine(line)
+		switch {
+		case err != nil:
 			if now.Sub(written) < lately && (strings.HasPrefix(line, "stint: ") || strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
-				last = &complaint{line: line, level: fault}
-				count[line]++
+				add(line, line, warning, written) // whether it runs by now, others say
 			}
-			continue
-		}
-		level, rest, _ := strings.Cut(rest, " ")
-		if now.Sub(at) > lately {
-			last = nil
-			continue
-		}
-		what, _, _ := strings.Cut(rest, " error=")
-		switch level {
-		case "level=ERROR":
-			last = &complaint{line: rest, level: warning}
-			count[what]++
-		case "level=WARN":
-			if last == nil || last.level == note {
-				last = &complaint{line: rest, level: note}
-			}
-			count[what]++
-		}
-		if last != nil {
-			what, _, _ := strings.Cut(last.line, " error=")
-			last.times = count[what]
+		case now.Sub(at) > lately:
+		case level == slog.LevelError:
+			add(what, rest, warning, at)
+		case level == slog.LevelWarn:
+			add(what, rest, note, at)
 		}
 	}
-	if last == nil {
-		return false
+	slices.SortStableFunc(all, func(a, b *complaint) int {
+		return cmp.Or(strings.Compare(b.level, a.level), b.last.Compare(a.last)) // "warning" lies behind "note"
+	})
+	for i, c := range all {
+		if i == mostComplaints {
+			r.add(note, "logs", "", "%s: and %s more", name, count(len(all)-i, "kind"))
+			break
+		}
+		times := ""
+		if c.times > 1 {
+			times = fmt.Sprintf(" (%d times)", c.times)
+		}
+		line := c.line
+		if len(line) > 400 {
+			line = line[:400] + "…"
+		}
+		r.add(c.level, "logs", logRemedy(c.what+" "+c.line), "%s: %s%s", name, line, times)
 	}
-	times := ""
-	if last.times > 1 {
-		times = fmt.Sprintf(" (%d times)", last.times)
+	return len(all) > 0
+}
+
+// readLogLine reads a line of a daemon's log, of key=value or of JSON: when it was written, its level, its message, and all but time and level.
+func readLogLine(line string) (at time.Time, level slog.Level, what, rest string, err error) {
+	if strings.HasPrefix(line, "{") {
+		var l struct {
+			Time  time.Time
+			Level slog.Level
+			Msg   string
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			return at, level, "", "", err
+		}
+		return l.Time, l.Level, l.Msg, line, nil
 	}
-	level := last.level
-	if level == fault {
-		level = warning // whether it runs by now, others say
+	rest, ok := strings.CutPrefix(line, "time=")
+	if !ok {
+		return at, level, "", "", errors.New("no line of a log")
 	}
-	line := last.line
-	if len(line) > 400 {
-		line = line[:400] + "…"
+	stamp, rest, _ := strings.Cut(rest, " ")
+	if at, err = time.Parse(time.RFC3339Nano, stamp); err != nil {
+		return at, level, "", "", err
 	}
-	r.add(level, "logs", "", "%s: %s%s", name, line, times)
-	return true
+	word, rest, _ := strings.Cut(rest, " ")
+	if err := level.UnmarshalText([]byte(strings.TrimPrefix(word, "level="))); err != nil {
+		return at, level, "", "", err
+	}
+	what, _ = strings.CutPrefix(rest, "msg=")
+	if quoted, err := strconv.QuotedPrefix(what); err == nil {
+		what, _ = strconv.Unquote(quoted)
+	} else {
+		what, _, _ = strings.Cut(what, " ")
+	}
+	return at, level, what, rest, nil
+}
+
+// logRemedies are what to do about complaints, by words of theirs; the first that fits counts.
+var logRemedies = []struct{ words, do string }{
+	{"no space left on device", "make room on that disk: df -h, df -i, quota"},
+	{"too many open files", "raise LimitNOFILE= of its unit, or ulimit -n before `stint up`"},
+	{"moved, emptied or replaced", "put the bus's folder back, and start again"},
+	{"cannot allocate memory", "the host is out of memory: free, and what takes it"},
+	{"the bus cannot write", "look at the disk of the bus's folder: room, mount, faults (dmesg)"},
+	{"the bus could not start again", "look at the disk of the bus's folder: room, mount, faults (dmesg)"},
+	{"the bus cannot listen where it did", "nothing: it took another port, and all find it; firewalls may have to know"},
+	{"the bus does not wait for the disk", "set sync_interval: always, or take a disk that keeps what it acknowledges"},
+	{"does not permit what this role tried", "the key is of another role: look into the keys folder, and restart the bus"},
+	{"lost the bus; connecting again", "see the findings on the bus; if it is well now, nothing"},
+	{"waiting for the bus; trying on", "see the findings on the bus; if it is well now, nothing"},
+	{"nobody says what should run here", "see the findings on the controller"},
+	{"a daemon ended", "`stint up` starts it again; what it last said in its log is why"},
+	{"could not be upgraded in place", "drain the node, let its jobs end, and start its supervisor anew"},
+	{"supervisor stays of another version", "drain the node, let its jobs end, and start its supervisor anew"},
+	{"the supervisor of this node cannot be reached", "start it: `stint up`, or its service stint-supervisor@NODE"},
+	{"this node could not start a job", "`scontrol show node` says why it is out of service; mend that and resume it"},
+	{"not everything can be enforced here", "see the findings on control groups and limits"},
+	{"cannot be removed", "see the finding on what jobs have left behind"},
+	{"processes do not go away", "they wait in the kernel, for a disk or a network file system: cat /proc/PID/stack"},
+	{"a pass failed", "the job is held; report the stack in the log"},
+	{"set MailProg", "set MailProg in slurm.conf, and scontrol reconfigure"},
+	{"a letter is", "MailProg does not work: run it by hand"},
+	{"sending a letter", "MailProg does not work: run it by hand"},
+	{"snapshot", "nothing is lost: the next start folds more; look at the disk of the controller's folder"},
+	{"the lease is lost", "the bus was slow to answer, or this host stood still: see the findings on the bus, its disk and the load"},
+	{"the loop is stuck", "restart that controller; report what its log says"},
+	{"asks more than one may", "talk to that user, or set SlurmctldParameters=rl_…"},
+	{"too many files are open", "raise LimitNOFILE= of its unit, or ulimit -n before `stint up`"},
+}
+
+func logRemedy(text string) string {
+	for _, m := range logRemedies {
+		if strings.Contains(text, m.words) {
+			return m.do
+		}
+	}
+	return ""
 }
 
 // end returns the last bytes of a file, from the beginning of a line on.

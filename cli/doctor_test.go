@@ -182,7 +182,7 @@ func TestDoctorProcesses(t *testing.T) {
 	}
 }
 
-// Logs: the last complaint of the last minutes is told, with how often it was made; older ones and news are not.
+// Logs: each kind of complaint of the last minutes is told once, with how often it was made and what mends it; older ones and news are not.
 func TestDoctorLogs(t *testing.T) {
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	line := func(ago time.Duration, rest string) string {
@@ -192,7 +192,12 @@ func TestDoctorLogs(t *testing.T) {
 	for _, k := range []struct{ text, want string }{
 		{line(time.Minute, "level=INFO msg=leading"), ""},
 		{line(time.Hour, full), ""},
-		{line(2*time.Minute, full) + line(time.Minute, full) + line(time.Second, "level=WARN msg=slow"), "warning | logs | bus.log: msg=\"writing\" error=\"no space\" (2 times)"},
+		{line(2*time.Minute, full) + line(time.Minute, full) + line(time.Second, "level=WARN msg=slow"), "warning | logs | bus.log: msg=\"writing\" error=\"no space\" (2 times)\nnote | logs | bus.log: msg=slow"},
+		{line(3*time.Minute, "level=WARN msg=slow job=1") + line(2*time.Minute, full) + line(time.Minute, "level=WARN msg=slow job=2"), "warning | logs | bus.log: msg=\"writing\" error=\"no space\"\nnote | logs | bus.log: msg=slow job=2 (2 times)"},
+		{line(time.Minute, "level=WARN msg=\"lost the bus; connecting again\""), "note | logs | bus.log: msg=\"lost the bus; connecting again\" | see the findings on the bus; if it is well now, nothing"},
+		{`{"time":"` + now.Add(-time.Minute).Format(time.RFC3339Nano) + `","level":"ERROR","msg":"writing","error":"no space left on device"}` + "\n", `warning | logs | bus.log: {"time":"2026-12-01T11:59:00Z","level":"ERROR","msg":"writing","error":"no space left on device"} | make room on that disk: df -h, df -i, quota`},
+		{line(time.Minute, "level=ERROR msg=a") + line(time.Minute, "level=ERROR msg=b") + line(time.Minute, "level=ERROR msg=c") + line(time.Minute, "level=ERROR msg=d") + line(time.Minute, "level=ERROR msg=e") + line(time.Minute, "level=ERROR msg=f"),
+			"warning | logs | bus.log: msg=a\nwarning | logs | bus.log: msg=b\nwarning | logs | bus.log: msg=c\nwarning | logs | bus.log: msg=d\nwarning | logs | bus.log: msg=e\nnote | logs | bus.log: and 1 kind more"},
 		{line(time.Minute, "level=WARN msg=slow"), "note | logs | bus.log: msg=slow"},
 		{line(time.Minute, "level=INFO msg=x") + "stint: starting the bus: no keys\n", "warning | logs | bus.log: stint: starting the bus: no keys"},
 	} {

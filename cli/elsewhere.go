@@ -54,7 +54,7 @@ func (h *host) provisionElsewhere(ctx context.Context, patience time.Duration) e
 	b, err := h.connect(ctx, bus.Role{Kind: bus.Admin}, nil)
 	if err == nil {
 		defer b.Close()
-		_, err = b.Provision(ctx, jet.Layout{Replicas: 1 + strings.Count(h.cluster.URL, ","), Synced: true})
+		_, err = h.provision(ctx, b, jet.Layout{Replicas: 1 + strings.Count(h.cluster.URL, ","), Synced: true})
 	}
 	if err != nil {
 		return fmt.Errorf("making the streams on the bus at %s, which has to run before: %w", h.cluster.URL, err)

@@ -46,7 +46,7 @@ func planConfiguration(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	h, err := openHost(dir, logger(os.Stderr, false))
+	h, err := openHost(dir, logger(os.Stderr, false, textLog))
 	if err != nil {
 		return err
 	}

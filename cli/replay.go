@@ -40,7 +40,7 @@ func replayLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	h, err := openHost(dir, logger(os.Stderr, false))
+	h, err := openHost(dir, logger(os.Stderr, false, textLog))
 	if err != nil {
 		return err
 	}

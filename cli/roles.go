@@ -92,7 +92,7 @@ func (h *host) startBus(ctx context.Context) (*server.Server, error) {
 	b, err := h.connect(ctx, bus.Role{Kind: bus.Admin}, s)
 	if err == nil {
 		var warnings []string
-		warnings, err = b.Provision(ctx, jet.Layout{Replicas: 1, Synced: s.Synced()})
+		warnings, err = h.provision(ctx, b, jet.Layout{Replicas: 1, Synced: s.Synced()})
 		for _, w := range warnings {
 			h.log.Warn(w)
 		}
@@ -155,6 +155,11 @@ func (h *host) with(ctx context.Context, role bus.Role, s *server.Server, fn fun
 		return err
 	}
 	defer b.Close()
+	if role.Kind != bus.Service {
+		if err := h.holdTo(ctx, b); err != nil {
+			return err
+		}
+	}
 	return fn(b)
 }
 

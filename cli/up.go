@@ -48,6 +48,7 @@ func upCommand() *cli.Command {
 			&cli.BoolFlag{Name: "split", Usage: "run bus, controller, agent and ledger as a process each"},
 			&cli.DurationFlag{Name: "wait", Usage: "how long to wait for the cluster to be ready, as `DURATION`", Value: time.Minute},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log every decision"},
+			logFormatFlag(),
 			&cli.StringFlag{Name: "cgroup-under", Hidden: true, Usage: "make the nodes' control groups in `DIR`"},
 			&cli.IntFlag{Name: "ready-fd", Hidden: true, Usage: "say on this descriptor when the cluster is ready"},
 		},
@@ -69,7 +70,7 @@ func up(c *cli.Context) error {
 	if c.Bool("detach") {
 		return detach(c, dir)
 	}
-	u := &upper{dir: dir, split: c.Bool("split"), verbose: c.Bool("verbose"), log: logger(os.Stderr, c.Bool("verbose"))}
+	u := &upper{dir: dir, split: c.Bool("split"), verbose: c.Bool("verbose"), form: c.String("log-format"), log: logger(os.Stderr, c.Bool("verbose"), c.String("log-format"))}
 	slog.SetDefault(u.log)
 	var ready io.WriteCloser
 	if fd := c.Int("ready-fd"); fd > 0 {
@@ -98,7 +99,8 @@ type upper struct {
 	config  *events.Config
 	split   bool
 	verbose bool
-	saved   bool // there is a cluster in the directory
+	form    string // of logs
+	saved   bool   // there is a cluster in the directory
 	log     *slog.Logger
 
 	mu       sync.Mutex
@@ -286,6 +288,9 @@ func (u *upper) args(words ...string) []string {
 	if u.verbose {
 		args = append(args, "--verbose")
 	}
+	if u.form == jsonLog {
+		args = append(args, "--log-format", u.form)
+	}
 	return args
 }
 
@@ -467,7 +472,7 @@ func detach(c *cli.Context, dir site.Dir) error {
 		return err
 	}
 	args := []string{self, "up", "--dir", string(dir), "--ready-fd", "3", "--wait", c.Duration("wait").String()}
-	for _, name := range []string{"nodes", "gres", "cpus", "memory", "bus", "cgroup-under"} {
+	for _, name := range []string{"nodes", "gres", "cpus", "memory", "bus", "cgroup-under", "log-format"} {
 		if c.IsSet(name) {
 			args = append(args, "--"+name, fmt.Sprint(c.Value(name)))
 		}

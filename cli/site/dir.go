@@ -75,6 +75,7 @@ type Cluster struct {
 	Asked    bool     `json:"asked,omitempty"`     // all nodes are played here, as --virtual asks: not only those that cannot be anywhere else
 	ConfFile string   `json:"conf_file,omitempty"` // absolute path of slurm.conf
 	Compat   string   `json:"compat,omitempty"`
+	Log      string   `json:"log,omitempty"`   // which log it is: when its stream was made, by the bus; empty: no daemon has seen it yet
 	Under    string   `json:"under,omitempty"` // directory of control groups in which the nodes' trees are made
 	Options  Options  `json:"options"`
 }

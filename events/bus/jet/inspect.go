@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"stint/events/bus"
 )
 
 // Kept is how a stream is kept.
 type Kept struct {
 	Name        string
 	Missing     bool
-	Unfit       string // what of it cannot be changed and must be otherwise; empty: nothing
+	Unfit       string    // what of it cannot be changed and must be otherwise; empty: nothing
+	Made        time.Time // when it was made, by the server's clock: a stream that was made anew is another one
 	Messages    uint64
 	Bytes       uint64
 	First, Last uint64    // sequences
@@ -48,6 +51,7 @@ func (b *Bus) Inspect(ctx context.Context) ([]Kept, error) {
 		if errors.As(fits(info.Config, cfg), &is) {
 			k.Unfit = string(is)
 		}
+		k.Made = info.Created
 		k.Messages, k.Bytes, k.First, k.Last, k.LastTime, k.Replicas = info.State.Msgs, info.State.Bytes, info.State.FirstSeq, info.State.LastSeq, info.State.LastTime, info.Config.Replicas
 		if c := info.Cluster; c != nil && info.Config.Replicas > 1 {
 			k.Leader = c.Leader
@@ -63,4 +67,23 @@ func (b *Bus) Inspect(ctx context.Context) ([]Kept, error) {
 		all = append(all, k)
 	}
 	return all, nil
+}
+
+// Made is when the stream of the log was made, by the server's clock; zero: it is not there. A log that was lost and made anew has another time.
+func (b *Bus) Made(ctx context.Context) (time.Time, error) {
+	var made time.Time
+	err := b.try(ctx, "$JS.API.STREAM.INFO."+bus.EventsStream, func(ctx context.Context) error {
+		stream, err := b.js.Stream(ctx, bus.EventsStream)
+		if err == nil {
+			made = stream.CachedInfo().Created
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("looking up the stream %s: %w", bus.EventsStream, err)
+	}
+	return made, nil
 }
