@@ -20,6 +20,8 @@ import (
 const (
 	answerRecords = 4096
 	answerBytes   = 2 << 20
+
+	kindsMore = 4 // so many times as many, where records are told as kinds and rows
 )
 
 // query is one AskJobs made ready: sets instead of lists.
@@ -410,25 +412,46 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 	defer later.Close()
 	size := 0
 	var buf []byte
+	var kinds *rows.Kinds
+	if q.ask.Kinds && q.ask.Allocations && !q.ask.WithAllocation && q.selections == nil {
+		kinds = rows.NewKinds(answer)
+		most *= kindsMore
+	}
+	one := &rows.JobRow{}
+	next := false // it stands behind the record before, where the next one often is
 	for i, at := range keys {
 		k := at.recordKey
 		buf = jobKey(buf[:0], k)
-		if !it.SeekGE(buf) || !bytes.Equal(it.Key(), buf) {
+		if !(next && it.Valid() && bytes.Equal(it.Key(), buf)) && (!it.SeekGE(buf) || !bytes.Equal(it.Key(), buf)) {
 			if err := it.Error(); err != nil {
 				return fmt.Errorf("reading job records: %w", err)
 			}
 			continue // an index that outlived its row by a moment cannot be: batches are whole; but nothing to show
 		}
-		r := &rows.JobRow{}
+		r := one
+		if kinds == nil {
+			r = &rows.JobRow{}
+		} else {
+			*r = rows.JobRow{}
+		}
+		value := len(it.Value())
 		if err := r.UnmarshalVT(it.Value()); err != nil {
 			return damaged(buf, err)
 		}
+		next = false
 		if !q.shows(k, r) {
 			continue
 		}
 		// Of a job that was requeued only the last run that matches is shown, unless all are wanted. What a run was before it lost a node
 		// is always shown.
-		if !q.ask.Duplicates && !r.Resized {
+		several := true
+		if q.ask.Allocations {
+			next = true
+			for it.Next() && len(it.Key()) != 1+recordLen { // its steps
+			}
+			several = it.Valid() && bytes.HasPrefix(it.Key(), buf[:1+8])
+		}
+		if several && !q.ask.Duplicates && !r.Resized {
 			again, err := q.again(later, k)
 			if err != nil {
 				return err
@@ -437,12 +460,25 @@ func (q *query) run(db pebble.Reader, open *openQuestions, ask *rows.Ask, answer
 				continue
 			}
 		}
+		if kinds != nil {
+			if n := kinds.Len(); n >= most || kinds.Size() > answerBytes && n > 0 {
+				answer.More = open.keep(keys[i-1], keys[i:])
+				return nil
+			}
+			if q.ask.Truncate {
+				q.truncate(r, nil)
+			}
+			if err := kinds.Add(r); err != nil {
+				return fmt.Errorf("encoding a record: %w", err)
+			}
+			continue
+		}
 		if n := len(answer.Records); n >= most || size > answerBytes && n > 0 {
 			answer.More = open.keep(keys[i-1], keys[i:]) // this record is told next time
 			return nil
 		}
 		rec := &rows.Record{Job: r}
-		size += len(it.Value())
+		size += value
 		if !q.ask.Allocations {
 			n, err := q.steps(it, buf, k, rec)
 			if err != nil {

@@ -240,6 +240,38 @@ func TestQuestionsAgainstAScan(t *testing.T) {
 	if found == 0 {
 		t.Fatal("nothing was ever found")
 	}
+	for range 100 { // told as kinds and rows, records are what they are one by one, but for what few columns show
+		a := &rows.AskJobs{Allocations: true, Duplicates: r.IntN(2) == 0, Truncate: r.IntN(2) == 0}
+		if r.IntN(2) == 0 {
+			a.StartUs = t0 + r.Int64N(h.now-t0)
+			a.EndUs = a.StartUs + r.Int64N(h.now-a.StartUs+1)
+		}
+		if r.IntN(3) == 0 {
+			a.Users = []string{"alice", "carol"}[:1+r.IntN(2)]
+		}
+		want := ask(t, l, &rows.Ask{Limit: 50, What: &rows.Ask_Jobs{Jobs: a}}).Records
+		kinds := a.CloneVT()
+		kinds.Kinds = true
+		at := 0
+		err := l.Each(t.Context(), &rows.Ask{Limit: uint32(1 + r.IntN(20)), What: &rows.Ask_Jobs{Jobs: kinds}}, func(part *rows.Answer) error {
+			if len(part.Records) > 0 {
+				t.Fatalf("asked %v: %d records are told one by one", kinds, len(part.Records))
+			}
+			part.EachRow(func(got *rows.JobRow) {
+				w := want[at].Job.CloneVT()
+				w.Priority, w.WorkDir, w.SubmitLine, w.StdIn, w.StdOut, w.StdErr, w.UserUs, w.SystemUs, w.SubmittedSeq, w.ChangedSeq = 0, "", "", "", "", "", 0, 0, 0, 0
+				w.Script, w.Steps = nil, 0
+				if !got.EqualVT(w) {
+					t.Fatalf("asked %v: record %d is\n%v\nas a row\n%v", kinds, at, w, got)
+				}
+				at++
+			})
+			return nil
+		})
+		if err != nil || at != len(want) {
+			t.Fatalf("asked %v: %d of %d records, %v", kinds, at, len(want), err)
+		}
+	}
 }
 
 // More questions at once than are remembered: each answer is whole all the same.

@@ -113,6 +113,9 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 	seq, n := uint64(0), 0
 	told := columns.Has("Reason") || columns.Has("Timelimit") || columns.Has("TimelimitRaw")
 	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
+	if q.Ask != nil {
+		q.Ask.Kinds = q.Ask.Allocations && len(q.Ask.Jobs) == 0 && !q.Array && columns.OfKinds()
+	}
 	for first := true; ; first = false {
 		a := &rows.Answer{}
 		if q.Ask != nil {
@@ -132,6 +135,10 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 		if q.Array {
 			a.Records = expanded(a.Records)
 		}
+		a.EachRow(func(r *rows.JobRow) {
+			out.WriteString(columns.Row(q.Separation, format.Account{Job: r, Context: context}))
+			n++
+		})
 		list := format.Accounts(a.Records, context)
 		for i := range list {
 			out.WriteString(columns.Row(q.Separation, list[i]))

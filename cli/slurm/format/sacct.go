@@ -134,6 +134,17 @@ func (t Table) Has(name string) bool {
 	return false
 }
 
+// OfKinds says whether all columns can be shown of records that are told as kinds and rows (rows.Kinds), and need none that only the
+// scheduler knows.
+func (t Table) OfKinds() bool {
+	return !slices.ContainsFunc(t.columns, func(c tableColumn) bool { return !kindFields.Get()[c.field.Name] })
+}
+
+var kindFields = once.Value[map[string]bool]{Make: func() map[string]bool {
+	return fieldSet(`JobID JobIDRaw JobName Account Partition QOS User UID Group GID AllocCPUS NCPUS ReqCPUS AllocNodes NNodes ReqNodes State ExitCode
+		DerivedExitCode Submit Eligible Start End Elapsed ElapsedRaw NodeList AllocTRES ReqTRES ReqMem Cluster`)
+}}
+
 // accountField is the column of that name, or the first whose name begins with it; names are those of all columns.
 func accountField(fields []AccountField, name string, r slurm.Release) (field *AccountField, names []string) {
 	var begins *AccountField
