@@ -112,6 +112,7 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 	out := bufio.NewWriterSize(w.Stdout, 64<<10)
 	seq, n := uint64(0), 0
 	told := columns.Has("Reason") || columns.Has("Timelimit") || columns.Has("TimelimitRaw")
+	lines := columns.Lines(q.Separation)
 	ask := &rows.Ask{What: &rows.Ask_Jobs{Jobs: q.Ask}}
 	if q.Ask != nil {
 		q.Ask.Kinds = q.Ask.Allocations && len(q.Ask.Jobs) == 0 && !q.Array && columns.OfKinds()
@@ -136,7 +137,7 @@ func sacctPrint(q *slurm.Sacct, w *World, columns format.Table, context *format.
 			a.Records = expanded(a.Records)
 		}
 		a.EachRow(func(r *rows.JobRow) {
-			out.WriteString(columns.Row(q.Separation, format.Account{Job: r, Context: context}))
+			out.Write(lines.Next(format.Account{Job: r, Context: context}))
 			n++
 		})
 		list := format.Accounts(a.Records, context)

@@ -203,23 +203,65 @@ func (t Table) Head(q slurm.Separation) string {
 
 // Row is the line of one row. What does not fit ends in a plus.
 func (t Table) Row(q slurm.Separation, a Account) string {
-	if q.Parsable {
-		return t.joined(q, func(c tableColumn) string {
-			v := c.field.Value(a)
-			if datedFields.Get()[c.field.Name] && len(v) > c.width {
-				v = v[:c.width]
-			}
-			return v
-		})
-	}
-	var b strings.Builder
-	for _, c := range t.columns {
-		b.WriteString(c.cell(c.field.Value(a)))
-		b.WriteByte(' ')
-	}
-	b.WriteByte('\n')
-	return b.String()
+	return string(t.Lines(q).Next(a))
 }
+
+// TableLines is the lines of rows, one after another. What a row has in common with the one before it, because both are told as of one
+// kind (rows.Kinds), is not worked out again.
+type TableLines struct {
+	table  Table
+	q      slurm.Separation
+	before *rows.JobRow
+	cells  []string
+	line   []byte
+}
+
+// Lines begins to make lines.
+func (t Table) Lines(q slurm.Separation) *TableLines {
+	return &TableLines{table: t, q: q, cells: make([]string, len(t.columns))}
+}
+
+// Next is the line of a row, good until the next one.
+func (s *TableLines) Next(a Account) []byte {
+	same := a.Step == nil && a.Job == s.before
+	b := s.line[:0]
+	for i, c := range s.table.columns {
+		if !same || ownFields.Get()[c.field.Name] {
+			s.cells[i] = c.text(s.q, c.field.Value(a))
+		}
+		if s.q.Parsable && i > 0 {
+			b = append(b, s.q.Delimiter...)
+		}
+		b = append(b, s.cells[i]...)
+		if !s.q.Parsable {
+			b = append(b, ' ')
+		}
+	}
+	if s.q.Parsable && s.q.Trailing {
+		b = append(b, s.q.Delimiter...)
+	}
+	s.line = append(b, '\n')
+	if s.before = a.Job; a.Step != nil {
+		s.before = nil
+	}
+	return s.line
+}
+
+// text is a value as a line has it.
+func (c tableColumn) text(q slurm.Separation, v string) string {
+	if !q.Parsable {
+		return c.cell(v)
+	}
+	if datedFields.Get()[c.field.Name] && len(v) > c.width {
+		return v[:c.width]
+	}
+	return v
+}
+
+// ownFields are the columns in which records of one kind differ.
+var ownFields = once.Value[map[string]bool]{Make: func() map[string]bool {
+	return fieldSet("JobID JobIDRaw Submit Eligible Start End Elapsed ElapsedRaw")
+}}
 
 // Columns that are not cut as text is: numbers and durations are whole however narrow the column, dates lose their end without a
 // plus, even between separators.
