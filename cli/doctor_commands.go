@@ -19,8 +19,10 @@ func checkCommands(r *report, s *scene) {
 	if p, err := self(); err == nil {
 		own[p] = true
 	}
-	if p, err := program(); err == nil {
-		own[p] = true
+	for _, name := range commands.Names() {
+		if p, err := program(name); err == nil {
+			own[p] = true
+		}
 	}
 	judgePath(r, filepath.SplitList(os.Getenv("PATH")), commands.Names(), own, string(s.dir))
 	judgeEnviron(r, os.Environ(), s.dir)
@@ -37,7 +39,7 @@ func checkCommands(r *report, s *scene) {
 	}
 	if len(lost) > 0 {
 		target, _ := os.Readlink(filepath.Join(bin, lost[0]))
-		r.add(fault, "commands", "install stint and stint-cli there again, or: stint links "+bin, "%s in %s point to what is not there: %s", strings.Join(lost, ", "), bin, target)
+		r.add(fault, "commands", "install stint, stint-cli and stint-sbatch there again, or: stint links "+bin, "%s in %s point to what is not there: %s", strings.Join(lost, ", "), bin, target)
 	}
 }
 

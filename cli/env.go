@@ -13,30 +13,32 @@ import (
 	"stint/cli/commands"
 )
 
-// program returns what the Slurm names are to be linked to: the light client if it lies beside this program, else this
-// program itself.
-func program() (string, error) {
+// program returns what a Slurm name is to be linked to: the lightest that lies beside this program and has the command (stint-sbatch has
+// sbatch, stint-cli all), else this program itself.
+func program(name string) (string, error) {
 	self, err := self()
 	if err != nil {
 		return "", err
 	}
-	light := filepath.Join(filepath.Dir(self), "stint-cli")
-	if info, err := os.Stat(light); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-		return light, nil
+	for _, light := range []string{"stint-" + name, "stint-cli"} {
+		path := filepath.Join(filepath.Dir(self), light)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
 	}
 	return self, nil
 }
 
 // link makes the Slurm names in dir point to this installation.
 func link(dir string) error {
-	target, err := program()
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the directory for the links: %w", err)
 	}
 	for _, name := range commands.Names() {
+		target, err := program(name)
+		if err != nil {
+			return err
+		}
 		if err := linkAs(filepath.Join(dir, name), target); err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(dir)
 		os.Chmod(dir, 0o755)
 		bin = dir
-		for name, pkg := range map[string]string{"stint": "stint", "stint-cli": "stint/cli/light"} {
+		for name, pkg := range map[string]string{"stint": "stint", "stint-cli": "stint/cli/light", "stint-sbatch": "stint/cli/light/sbatch"} {
 			cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -147,6 +147,9 @@ func (c *cluster) tryAs(uid int, name string, args ...string) result {
 	if name != "stint" {
 		args = append([]string{name}, args...)
 		path = filepath.Join(bin, "stint-cli")
+	}
+	if name == "sbatch" {
+		path, args = filepath.Join(bin, "stint-sbatch"), args[1:]
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Env = c.work, c.env

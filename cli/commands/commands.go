@@ -107,6 +107,12 @@ func Run(name string, args []string, w *World) int {
 	return c.run(args, w)
 }
 
+// Sbatch is Run of sbatch, for a program that has no other command.
+func Sbatch(args []string, w *World) int {
+	w.called = append([]string{"sbatch"}, args...)
+	return sbatch(args, w)
+}
+
 // complain prints why a command line was refused and returns the exit code.
 func (w *World) complain(command string, err error) int {
 	var f *slurm.Failure

@@ -24,6 +24,22 @@ func TestSchemasArePlain(t *testing.T) {
 	}
 }
 
+// What submits is linked with no other command.
+func TestSubmitterAlone(t *testing.T) {
+	out, err := exec.Command("go", "tool", "nm", built(t, "stint-sbatch", "./sbatch")).Output()
+	if err != nil {
+		t.Fatalf("listing what it is linked with: %v", err)
+	}
+	if !strings.Contains(string(out), " stint/cli/commands.sbatch\n") {
+		t.Error("sbatch is not in it")
+	}
+	for _, name := range []string{"squeue", "sinfo", "scontrol", "sacct", "scancel", "srun", "salloc"} {
+		if strings.Contains(string(out), " stint/cli/commands."+name+"\n") {
+			t.Errorf("%s is in it, and each submission pays for its tables", name)
+		}
+	}
+}
+
 // The light client is light: what it must not be linked with is not among its dependencies.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{len .CgoFiles}}", ".").Output()
