@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,6 +108,20 @@ func TestLaggingFollower(t *testing.T) {
 	}
 	close(stop)
 	<-rested
+
+	// One that stands still for longer is named, with how much it lacks and for how long, by the leader and by the doctor; nobody waits for it.
+	syscall.Kill(pid, syscall.SIGSTOP)
+	for range 3 {
+		c.do("scancel", c.submit("-H", "-o", "/dev/null", "--wrap", "true"))
+	}
+	name := fmt.Sprintf(`\S+-%d`, pid)
+	lags := regexp.MustCompile(`(?m)^\tcontroller +` + name + ` +at \d+, [1-9]\d* behind for \d+\.\d s`)
+	c.eventually("sdiag says that a controller lags", func() bool { return lags.MatchString(c.do("sdiag")) })
+	warns := regexp.MustCompile(`(?m)^warning +followers +the controller ` + name + ` is [1-9]\d* messages behind the log, for \d+s`)
+	c.eventually("the doctor says that a controller lags", func() bool { return warns.MatchString(c.try("stint", "doctor", "--quiet").out) })
+	syscall.Kill(pid, syscall.SIGCONT)
+	level := regexp.MustCompile(`(?m)^\tcontroller +` + name + ` +at \d+, 0 behind$`)
+	c.eventually("it has caught up", func() bool { return level.MatchString(c.do("sdiag")) })
 
 	// Accounting that sleeps: who asks is told that it waits, and for whom; what it says then is not of the past.
 	ledger := c.processes()["ledger"]
