@@ -256,6 +256,7 @@ func (u *upper) run(ctx context.Context, patience time.Duration, ready func(stri
 		u.role(&front, frontCtx, "ledger", u.host.runLedger)
 		u.role(&front, frontCtx, "agent", u.host.runAgent)
 	}
+	u.answers(frontCtx)
 	nodes.start(u.host.cluster.Nodes)
 	heedReread(frontCtx, u.dir, u.log, nodes.reread)
 	text, err := u.settle(ctx, patience)
@@ -348,6 +349,24 @@ func (u *upper) save() error {
 		}
 	}
 	return u.dir.SaveProcesses(p)
+}
+
+// answersTime is how long the processes of nodes wait for the controller.
+const answersTime = 2 * time.Second
+
+// answers waits until the controller answers, for a while: what a dozen processes of nodes take to start, it and those who ask it have first.
+func (u *upper) answers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, answersTime)
+	defer cancel()
+	_ = poll(ctx, func() error { // whether it did is nothing that nodes depend on
+		conn, err := wire.Dial(string(u.dir))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Ask(&projections.Ask{What: &projections.Ask_Status{Status: &projections.AskStatus{}}})
+		return err
+	})
 }
 
 // settle waits until the cluster has its configuration and all its nodes, and says what it is.

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	FS            vfs.FS       // nil: the disk
 	Log           *slog.Logger // nil: nothing is said
-	BatchChanges  int          // changes per batch while catching up; 0: 16,384
+	BatchChanges  int          // changes per batch while catching up; 0: 4,096
 	SnapshotEvery uint64       // messages between snapshots of the fold; 0: 200,000
 	CacheBytes    int64        // of blocks; 0: 64 MiB
 	MinFreeBytes  uint64       // the follower pauses when the disk has less; 0: 64 MiB
@@ -113,7 +113,7 @@ func Open(dir string, o Options) (*Ledger, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.BatchChanges == 0 {
-		o.BatchChanges = 16384
+		o.BatchChanges = 4096
 	}
 	if o.SnapshotEvery == 0 {
 		o.SnapshotEvery = 200_000
@@ -158,7 +158,7 @@ func (l *Ledger) openTables() (err error) {
 		FS:                 l.gate,
 		FormatMajorVersion: pebble.FormatNewest,
 		Cache:              cache,
-		MemTableSize:       32 << 20,
+		MemTableSize:       8 << 20, // small ones are used again before they leave the cache, and no rebuild is quicker with bigger ones
 		// Rows are written in bulk when the tables are made anew: fewer and bigger merges.
 		L0CompactionThreshold: 8,
 		L0StopWritesThreshold: 40,

@@ -262,6 +262,9 @@ func (b *bench) long(real, own *side, idle map[string]float64) error {
 		r.Slurm, r.Ratio = fmt.Sprintf("%.0f", rates[real]), fmt.Sprintf("%.0f", rates[own]/rates[real])
 	}
 	b.add(r)
+	if wanted("memory") {
+		time.Sleep(20 * time.Second) // what they keep, not what a burst took
+	}
 	r = row{Key: "memory", Stint: fmt.Sprintf("%.0f MB", resident(own.controller())-idle[own.name])}
 	if real != nil {
 		r.Slurm = fmt.Sprintf("%.0f MB", resident(real.controller())-idle[real.name])
@@ -350,18 +353,25 @@ func (b *bench) kill(real, own *side) error {
 		syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 		c.Wait()
 		out.Close()
-		t := time.Now()
-		if s == real {
-			if err := b.restartReal(s); err != nil {
-				return err
+		for _, p := range all { // who starts them again sees them end
+			for syscall.Kill(p, 0) == nil {
+				time.Sleep(5 * time.Millisecond)
 			}
-		} else if err := b.upOwn(s); err != nil {
-			return err
+		}
+		t := time.Now()
+		started := make(chan error, 1)
+		if s == real {
+			started <- b.restartReal(s)
+		} else {
+			go func() { started <- b.upOwn(s) }() // it returns when all nodes are there too
 		}
 		if err := s.until(time.Minute, func(out string) bool { return strings.TrimSpace(out) != "" }, "squeue", "-h", "-o", "%i"); err != nil {
 			return err
 		}
 		took := time.Since(t)
+		if err := <-started; err != nil {
+			return err
+		}
 		there, err := s.do("squeue", "-h", "-o", "%i")
 		if err != nil {
 			return err
