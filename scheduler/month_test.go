@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -33,6 +37,8 @@ type month struct {
 // measured is what must stay as it is, and what may grow with the jobs that were.
 type measured struct {
 	heap, snapshot, files, fds int
+	tables                     int            // open files that are tables of the ledger
+	parts                      map[string]int // bytes of the snapshot's parts
 	ledger, log, jobs          int
 }
 
@@ -63,20 +69,23 @@ func TestMonth(t *testing.T) {
 	for half := range 2 * days {
 		m.halfDay(half, perDay/2)
 		got := m.measure()
-		t.Logf("day %4.1f: %6d jobs, heap %5d KiB, snapshot %5d bytes in %d files, %d open files; log %d, ledger %d bytes a job", float64(half+1)/2, got.jobs, got.heap>>10, got.snapshot, got.files, got.fds, got.log/got.jobs, got.ledger/got.jobs)
+		t.Logf("day %4.1f: %6d jobs, heap %5d KiB, snapshot %5d bytes in %d files, %d open files, %d of them tables; log %d, ledger %d bytes a job", float64(half+1)/2, got.jobs, got.heap>>10, got.snapshot, got.files, got.fds, got.tables, got.log/got.jobs, got.ledger/got.jobs)
 		if half == 1 || m.jobs < 40_000 && days > 2 { // verdicts on submissions take the place of those on the wishes at the beginning, and their ids come to have three bytes
 			first = got
 		}
 	}
 	last := m.measure()
+	for _, name := range slices.Sorted(maps.Keys(last.parts)) {
+		t.Logf("of the snapshot: %-12s %7d bytes, %+d since day %.1f", name, last.parts[name], last.parts[name]-first.parts[name], float64(first.jobs)/float64(perDay))
+	}
 	if float64(last.heap) > 1.25*float64(first.heap)+float64(1<<20) {
 		t.Errorf("the heap grew from %d to %d bytes", first.heap, last.heap)
 	}
 	if float64(last.snapshot) > 1.1*float64(first.snapshot)+4096 { // ids and times are written in more bytes as they grow
 		t.Errorf("the snapshot grew from %d to %d bytes", first.snapshot, last.snapshot)
 	}
-	if last.files > snapKeep+1 || last.fds > first.fds+4 {
-		t.Errorf("%d files of snapshots, %d open files, and there were %d", last.files, last.fds, first.fds)
+	if last.files > snapKeep+1 || last.fds-last.tables > first.fds-first.tables+2 {
+		t.Errorf("%d files of snapshots, %d open files beside the ledger's tables, and there were %d", last.files, last.fds-last.tables, first.fds-first.tables)
 	}
 	if each := last.ledger / last.jobs; each > 4096 {
 		t.Errorf("the ledger keeps %d bytes a job", each)
@@ -184,16 +193,30 @@ func (m *month) measure() measured {
 		m.t.Fatal(err)
 	}
 	size := len(data)
+	parts := map[string]int{}
+	all := reflect.ValueOf(m.state.Snapshot()).Elem()
+	for i := range all.NumField() {
+		if f := all.Type().Field(i); f.IsExported() {
+			one := new(projections.Snapshot)
+			reflect.ValueOf(one).Elem().Field(i).Set(all.Field(i))
+			parts[f.Name] = one.SizeVT()
+		}
+	}
 	data = nil
 	runtime.GC()
 	runtime.GC()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	got := measured{heap: int(mem.HeapAlloc) - cap(m.s.World.Log())*int(unsafe.Sizeof(sim.Message{})), snapshot: size, log: m.bytes, jobs: m.jobs}
+	got := measured{heap: int(mem.HeapAlloc) - cap(m.s.World.Log())*int(unsafe.Sizeof(sim.Message{})), snapshot: size, parts: parts, log: m.bytes, jobs: m.jobs}
 	files, _ := os.ReadDir(m.snaps.dir)
 	got.files = len(files)
 	fds, _ := os.ReadDir("/proc/self/fd")
 	got.fds = len(fds)
+	for _, fd := range fds {
+		if at, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasSuffix(at, ".sst") {
+			got.tables++
+		}
+	}
 	filepath.WalkDir(filepath.Join(m.dir, "ledger"), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			if info, err := d.Info(); err == nil {
