@@ -32,6 +32,8 @@ var floors = map[string]int{
 	"executor/usage":      1,
 	"ledger/rows":         1,
 	"projections/story":   2,
+	"executor/pmi":        0,
+	"executor/pmix":       2,
 	"executor/tasks":      1,
 	"executor/layout":     2,
 	"executor/supervisor": 2,

@@ -19,10 +19,10 @@ func atMost(c *events.Config, key string) int {
 	return n
 }
 
-// siteOf is what a site says to launchers: WaitTime, KillOnBadExit, SrunProlog, SrunEpilog.
+// siteOf is what a site says to launchers: WaitTime, KillOnBadExit, SrunProlog, SrunEpilog, MpiDefault.
 func siteOf(c *events.Config) *tasks.Site {
-	s := &tasks.Site{WaitS: uint32(atMost(c, "WaitTime")), KillOnBad: atMost(c, "KillOnBadExit") > 0, Prolog: program(c.Setting("SrunProlog")), Epilog: program(c.Setting("SrunEpilog"))}
-	if s.WaitS == 0 && !s.KillOnBad && s.Prolog == "" && s.Epilog == "" {
+	s := &tasks.Site{WaitS: uint32(atMost(c, "WaitTime")), KillOnBad: atMost(c, "KillOnBadExit") > 0, Prolog: program(c.Setting("SrunProlog")), Epilog: program(c.Setting("SrunEpilog")), Mpi: strings.ToLower(c.Setting("MpiDefault"))}
+	if s.WaitS == 0 && !s.KillOnBad && s.Prolog == "" && s.Epilog == "" && s.Mpi == "" {
 		return nil
 	}
 	return s

@@ -51,7 +51,6 @@ func TestSrun(t *testing.T) {
 		{"-n3 -o 1 sh -c>echo $SLURM_PROCID", 0, "1", nil},
 		{"-D /nosuch pwd", 0, "/tmp", []string{"going to /tmp instead"}},
 		{"--task-prolog=./pro sh -c>echo $COLOUR", 0, "blue|hello", nil},
-		{"--mpi=pmix true", 1, "", []string{"--mpi=pmix is not supported"}},
 		{"--het-group=0 true", 1, "", []string{"--het-group"}},
 		{"-p nosuch true", 1, "", []string{"srun: error: Unable to allocate resources: Invalid partition name specified"}},
 		{"--jobid=99999 true", 1, "", []string{"Unable to confirm allocation for job 99999"}},

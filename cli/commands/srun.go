@@ -28,6 +28,10 @@ func srun(args []string, w *World) int {
 	if err != nil {
 		return w.exitError(w.complain("srun", err))
 	}
+	if s.MPI == "list" {
+		io.WriteString(w.Stdout, mpiList())
+		return 0
+	}
 	if s.Print != "" {
 		io.WriteString(w.Stdout, s.Print)
 		return 0
@@ -112,6 +116,7 @@ type launcher struct {
 	attached  attached
 	onlookers sync.WaitGroup
 	begun     chan struct{} // closed when all nodes have been told to begin
+	hub       hub
 }
 
 func (l *launcher) say(format string, args ...any) {
@@ -182,6 +187,7 @@ func (l *launcher) run() int {
 	if err := l.streams(begin); err != nil {
 		return l.fail("%v", err)
 	}
+	begin.Mpi = l.mpi()
 	begin.Environ = l.environ()
 	begin.Memory = l.s.Memory
 	l.around(l.s.Prolog, "prolog_srun", begin.Environ)

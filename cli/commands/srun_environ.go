@@ -121,6 +121,9 @@ func (l *launcher) environ() [][]byte {
 			set = set[:len(set)-1] // that of the job stays
 		}
 	}
+	if s.MPI != "" {
+		put("SLURM_MPI_TYPE", s.MPI)
+	}
 	if s.Pty {
 		if size, ok := l.size(); ok {
 			put("SLURM_PTY_WIN_ROW", size[0])

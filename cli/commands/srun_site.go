@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"strings"
 
+	"stint/cli/slurm"
 	"stint/executor/tasks"
 )
 
 // What the site has to say to srun.
 
-// siteSays takes over what the site says where the user has said nothing: WaitTime, KillOnBadExit, SrunProlog, SrunEpilog.
+// siteSays takes over what the site says where the user has said nothing: WaitTime, KillOnBadExit, SrunProlog, SrunEpilog,
+// MpiDefault.
 func (l *launcher) siteSays(site *tasks.Site) {
 	s := l.s
 	if !s.WaitGiven {
@@ -27,6 +29,9 @@ func (l *launcher) siteSays(site *tasks.Site) {
 	}
 	if s.Epilog == "" {
 		s.Epilog = site.GetEpilog()
+	}
+	if s.MPI == "" {
+		s.MPI = slurm.MPIKind(site.GetMpi())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -118,6 +119,22 @@ func (l *launcher) hear(i int) {
 			n.room += int(f.Number)
 			l.window.L.Unlock()
 			l.window.Broadcast()
+		case tasks.KindGather:
+			m := &tasks.Gather{}
+			if m.UnmarshalVT(f.Data) == nil {
+				l.hub.met(l, i, m)
+			}
+		case tasks.KindFetch:
+			m := &tasks.Fetch{}
+			if m.UnmarshalVT(f.Data) == nil {
+				l.hub.fetch(l, i, m)
+			}
+		case tasks.KindQuit:
+			if text := strings.TrimRight(string(f.Data), "\n"); text != "" {
+				fmt.Fprintf(l.w.Stderr, "srun: error: %s: task %d: %s\n", n.name, f.Number, text)
+			}
+			l.aborted()
+			l.endAll(true)
 		case tasks.KindOver:
 			l.drop(n)
 			return
@@ -139,6 +156,7 @@ func (l *launcher) drop(n *nodeEnd) {
 	n.gone = true
 	l.window.L.Unlock()
 	l.window.Broadcast()
+	l.hub.left(l, slices.Index(l.nodes, n))
 }
 
 // lost is a node whose keeper is gone without a word: it was killed, and its tasks with it.

@@ -67,7 +67,7 @@ var srunTable = once.Value[*Table]{Make: func() *Table {
 		{"jobid", 0, Required, T1, 0, 0, "SLURM_JOB_ID SLURM_JOBID", "jobid", "ID", "run in the allocation of this job"},
 		{"kill-on-bad-exit", 'K', Optional, T1, 0, 0, "SLURM_KILL_BAD_EXIT", "kill-on-bad-exit", "0|1", "end all tasks when one fails"},
 		{"label", 'l', None, T1, 0, 0, "SLURM_LABELIO", "label", "", "put each task's number before its lines"},
-		{"mpi", 0, Required, T1, 0, 0, "SLURM_MPI_TYPE", "mpi", "TYPE", "none; list shows what there is"},
+		{"mpi", 0, Required, T1, 0, 0, "SLURM_MPI_TYPE", "mpi", "TYPE", "how tasks find each other: pmi2, pmix, none; list shows what there is"},
 		{"msg-timeout", 0, Required, T2, 0, 0, "", "step-noted", "SECONDS", "no effect here: nothing is waited for by the clock"},
 		{"multi-prog", 0, None, T1, 0, 0, "", "multi-prog", "", "the executable is a file that names a program for each task"},
 		{"no-allocate", 'Z', None, T2, 0, 0, "", "", "", "steps run in allocations"},
@@ -129,7 +129,7 @@ type Step struct {
 	Input        string
 	Output       string
 	Error        string
-	MPIList      bool
+	MPI          string // pmi2, pmix, none; empty: nothing was said
 	NoStatus     bool
 	Quit         bool // at the first Ctrl-C
 	PreserveEnv  bool
@@ -145,6 +145,20 @@ type Step struct {
 	overlap, exact, cpus bool
 	relative             *uint32
 	multiple             string
+}
+
+// MPIKind is what a value of --mpi or MpiDefault comes to: pmi2, pmix, none or list; empty: nothing that is known. Of pmix there is
+// one version, the installed library's.
+func MPIKind(value string) string {
+	switch v := strings.ToLower(value); v {
+	case "list", "none", "pmi2", "pmix":
+		return v
+	case "openmpi":
+		return "none"
+	case "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5":
+		return "pmix"
+	}
+	return ""
 }
 
 // stepEffects are the options of srun that sbatch has not.
@@ -182,13 +196,7 @@ var stepEffects = once.Value[map[string]func(*Step, Given) error]{Make: func() m
 			return nil
 		},
 		"mpi": func(s *Step, g Given) error {
-			switch v := strings.ToLower(g.Value); v {
-			case "list":
-				s.MPIList = true
-			case "none", "openmpi":
-			case "pmi2", "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5", "cray_shasta":
-				return refusal("--mpi=%s is not supported by Stint yet; start the program with mpirun inside the allocation", v)
-			default:
+			if s.MPI = MPIKind(g.Value); s.MPI == "" {
 				return refusal("--mpi=%s is no MPI that is known; --mpi=list shows them", clip(g.Value))
 			}
 			return nil
@@ -304,8 +312,7 @@ func Srun(in SbatchInput) (*Step, error) {
 			return nil, err
 		}
 	}
-	if s.MPIList {
-		s.Print = "MPI plugin types are...\n\tnone\n"
+	if s.MPI == "list" {
 		return s, nil
 	}
 	if len(words) == 0 && !q.TestOnly {

@@ -38,6 +38,9 @@ const (
 	KindData                    // launcher: bytes of a file; with the number 1 they are compressed
 	KindSum                     // launcher: the file is complete, and this is its SHA-256
 	KindAborted                 // keeper: a line for the user: the step is ended from outside; with the number 1: it has more memory than it may
+	KindGather                  // both: Gather
+	KindFetch                   // both: Fetch
+	KindQuit                    // keeper: a task wants the step to be over: the number is its rank, and its words follow
 )
 
 // AllTasks stands for all tasks of a node.
@@ -63,6 +66,9 @@ type Peer struct {
 	c  net.Conn
 	mu sync.Mutex
 }
+
+// PeerOf is a talk that needs no proof: with a program that this one has started.
+func PeerOf(c net.Conn) *Peer { return &Peer{c: c} }
 
 // Send writes a frame. It waits as long as the other side does not read.
 func (p *Peer) Send(k Kind, number uint32, data []byte) error {

@@ -88,6 +88,8 @@ type keeper struct {
 	live   int
 	oom    int    // processes that the kernel is known to have killed for memory
 	counts string // the file where it counts them
+	wiring wiring // nil: tasks do not find each other
+	meets  gatherings
 	worst  syscall.WaitStatus
 	closed chan struct{} // when no task is left
 	once   sync.Once
@@ -180,6 +182,14 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	k.enter()
 	if begin.Receive != nil {
 		return k.receive(begin.Receive)
+	}
+	if k.wiring, err = k.wire(begin.Mpi); err != nil {
+		k.say("slurmstepd: error: --mpi=%s: %v", begin.Mpi.Kind, err)
+		k.peer.Tell(KindFailed, 0, &Told{Tasks: k.order.Tasks, Code: uint32(syscall.ENOSYS), Text: capital(syscall.ENOSYS.Error())})
+		return 1 << 8, nil
+	}
+	if k.wiring != nil {
+		defer k.wiring.close()
 	}
 	started := k.startAll()
 	heard := make(chan struct{})
@@ -346,6 +356,9 @@ func (k *keeper) start(t *task, i int) error {
 		return fmt.Errorf("no program is named for it")
 	}
 	env := k.environ(t, i)
+	if k.wiring != nil {
+		env = append(env, k.wiring.environ(t.rank, i)...)
+	}
 	if k.begin.Receive == nil {
 		for _, prolog := range []string{k.order.TaskProlog, string(k.begin.TaskProlog)} {
 			if prolog != "" {
@@ -377,6 +390,11 @@ func (k *keeper) start(t *task, i int) error {
 		attr.Sys = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	} else if attr.Files, err = k.streams(t, &files); err != nil {
 		return err
+	}
+	if k.wiring != nil {
+		if err := k.wiring.connect(t.rank, i, attr, &files); err != nil {
+			return err
+		}
 	}
 	t.proc, err = k.spawn(t, i, path, argv, attr)
 	if err != nil {
@@ -474,6 +492,9 @@ func (k *keeper) environ(t *task, i int) []string {
 // await waits for the end of a task, passes on what it has written last, and tells.
 func (k *keeper) await(t *task) {
 	state, err := t.proc.Wait()
+	if k.wiring != nil {
+		k.wiring.gone(t.rank)
+	}
 	for _, epilog := range []string{string(k.begin.TaskEpilog), k.order.TaskEpilog} {
 		if epilog != "" {
 			k.epilog(epilog, t)
@@ -532,6 +553,7 @@ func (k *keeper) listen() {
 			k.mu.Lock()
 			k.hung = true
 			k.mu.Unlock()
+			k.meets.hangUp()
 			for _, t := range k.tasks { // nobody reads any more
 				if t.pty != nil {
 					t.pty.Close()
@@ -555,6 +577,16 @@ func (k *keeper) listen() {
 			}
 		case KindEnd:
 			k.end(f.Number == 1)
+		case KindGather:
+			m := &Gather{}
+			if m.UnmarshalVT(f.Data) == nil {
+				k.meets.answered(m)
+			}
+		case KindFetch:
+			m := &Fetch{}
+			if m.UnmarshalVT(f.Data) == nil {
+				k.fetched(m)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"slices"
 	"strings"
 
 	"stint/cli/slurm/once"
@@ -38,7 +39,7 @@ var keyTable = []keyGroup{
 		PartitionName PropagateResourceLimits PropagateResourceLimitsExcept ReturnToService SchedulerParameters SchedulerType SelectType
 		SelectTypeParameters SlurmUser SlurmctldHost SlurmdTimeout Licenses SlurmCompat SelfFence MailProg MailDomain
 		AccountingStorageEnforce AccountingStorageTRES RequeueExit RequeueExitHold
-		WaitTime KillOnBadExit SrunPortRange MaxTasksPerNode MaxStepCount SrunProlog SrunEpilog TaskProlog TaskEpilog TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
+		WaitTime KillOnBadExit MpiDefault SrunPortRange MaxTasksPerNode MaxStepCount SrunProlog SrunEpilog TaskProlog TaskEpilog TrackWCKey PrivateData SlurmctldParameters ScronParameters`},
 
 	{Mapped, "users are known by the kernel's word; no munge is needed", "AuthType CredType AuthInfo CryptoType"},
 	{Mapped, "the ledger keeps accounting; no slurmdbd or database is needed", `AccountingStorageType AccountingStorageHost
@@ -70,7 +71,7 @@ var keyTable = []keyGroup{
 		PrioritySiteFactorParameters PrioritySiteFactorPlugin FairShareDampeningFactor`},
 	{Harmless, "no job is preempted yet", "PreemptType PreemptMode PreemptExemptTime PreemptParameters SchedulerTimeSlice"},
 	{Harmless, "licences are those of the cluster alone", "LicenseParameters"},
-	{Harmless, "srun starts programs without PMI, as with none; start those that need it with mpirun in the allocation", "MpiDefault MpiParams"},
+	{Harmless, "srun gives programs no ports, and PMIx what its library has by default", "MpiParams"},
 	{Harmless, "srun launches steps itself", "LaunchType"},
 	{Harmless, "salloc and srun are not asked whether they still live; an allocation lasts until they end or its time limit", "InactiveLimit"},
 	{Harmless, "salloc runs the user's shell where it is called", "SallocDefaultCommand InteractiveStepOptions LaunchParameters"},
@@ -164,6 +165,9 @@ func classify(k key, value string) (Class, string) {
 			return Harmless, "it is the default, and there are no scripts"
 		}
 	case Honoured:
+		if k.name == "MpiDefault" && !slices.Contains([]string{"", "none", "pmi2", "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5", "openmpi"}, v) {
+			return Refused, "known are none, pmi2 and pmix"
+		}
 		if k.name == "AccountingStorageEnforce" {
 			for _, word := range list(v) {
 				switch word {
@@ -175,7 +179,7 @@ func classify(k key, value string) (Class, string) {
 			}
 		}
 	case Harmless:
-		if k.name == "MpiDefault" && (v == "none" || v == "") || k.name == "PropagatePrioProcess" && v == "0" {
+		if k.name == "PropagatePrioProcess" && v == "0" {
 			return Honoured, ""
 		}
 	case Mapped:
