@@ -12,6 +12,7 @@ import (
 	"stint/cli/slurm/conf"
 	"stint/events"
 	"stint/events/hostlist"
+	"stint/executor/tasks"
 	"stint/scheduler/plan"
 )
 
@@ -52,6 +53,10 @@ func checkConf(r *report, s *scene) {
 	}
 	for _, text := range order {
 		r.add(note, "configuration", "", "%s: %s", strings.Join(keys[text], ", "), text)
+	}
+	if kind := read.Config.Setting("MpiDefault"); strings.HasPrefix(strings.ToLower(kind), "pmix") && besides(tasks.PMIxProgram) == "" {
+		r.add(warning, "MPI", "build it where PMIx's library is (docs/mpi.md), on every node; or start MPI programs with mpirun",
+			"MpiDefault=%s, and %s is not beside this program: tasks that srun starts do not find each other", kind, tasks.PMIxProgram)
 	}
 	if _, _, err := site.LocalNodes(read.Config, c.Asked); err != nil {
 		r.add(fault, "configuration", "hostname says what this host is called; NodeName= or NodeHostname= must say the same, or start with --virtual", "%v", err)

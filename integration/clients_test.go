@@ -58,6 +58,7 @@ func TestSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	buildPMIx(t) // one of its scripts wants it
 	c := start(t, "--config", filepath.Join(site, "slurm.conf"), "--virtual")
 	for _, args := range [][]string{
 		{"add", "account", "ml-team"}, {"add", "qos", "high"}, {"add", "user", alice.name, "account=ml-team"}, {"modify", "user", alice.name, "set", "qos+=high"},

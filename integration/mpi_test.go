@@ -156,6 +156,16 @@ func TestPMIxNotThere(t *testing.T) {
 	if r.code == 0 || !strings.Contains(r.err, "stint-pmix is not beside ") || !strings.Contains(r.err, "mpirun") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
+	// Where only the site wants it, it is no reason not to run what needs none.
+	d := planned(t)
+	conf := filepath.Join(d.work, "slurm.conf")
+	if err := os.WriteFile(conf, []byte("ClusterName=c\nSlurmctldHost=localhost\nMpiDefault=pmix_v4\nNodeName=n1 CPUs=2 RealMemory=1000\nPartitionName=debug Nodes=ALL Default=YES\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.up("--config", conf, "--virtual")
+	if got := d.do("srun", "sh", "-c", "echo ran with $SLURM_MPI_TYPE"); got != "ran with pmix\n" {
+		t.Errorf("it prints %q", got)
+	}
 	if r := c.try("srun", "--mpi=nonsense", "true"); r.code != 1 || !strings.Contains(r.err, "--mpi=list") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}

@@ -117,6 +117,8 @@ type launcher struct {
 	onlookers sync.WaitGroup
 	begun     chan struct{} // closed when all nodes have been told to begin
 	hub       hub
+
+	mpiByDefault bool // the site wants it, not the user
 }
 
 func (l *launcher) say(format string, args ...any) {

@@ -31,7 +31,7 @@ func (l *launcher) siteSays(site *tasks.Site) {
 		s.Epilog = site.GetEpilog()
 	}
 	if s.MPI == "" {
-		s.MPI = slurm.MPIKind(site.GetMpi())
+		s.MPI, l.mpiByDefault = slurm.MPIKind(site.GetMpi()), true
 	}
 }
 

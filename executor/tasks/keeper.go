@@ -185,7 +185,7 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	}
 	if k.wiring, err = k.wire(begin.Mpi); err != nil {
 		k.say("slurmstepd: error: --mpi=%s: %v", begin.Mpi.Kind, err)
-		k.peer.Tell(KindFailed, 0, &Told{Tasks: k.order.Tasks, Code: uint32(syscall.ENOSYS), Text: capital(syscall.ENOSYS.Error())})
+		k.peer.Tell(KindFailed, 0, &Told{Tasks: k.order.Tasks, Code: 1})
 		return 1 << 8, nil
 	}
 	if k.wiring != nil {

@@ -3,6 +3,7 @@ package tasks
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"sync"
@@ -34,7 +35,14 @@ func (k *keeper) wire(m *Mpi) (wiring, error) {
 	case "pmi2":
 		return newPMI(k, m), nil
 	case "pmix":
-		return newPMIx(k, m)
+		w, err := newPMIx(k, m)
+		switch {
+		case err == nil:
+			return w, nil
+		case m.ByDefault && errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		}
+		return nil, err
 	}
 	return nil, fmt.Errorf("%s is not known on node %s", m.Kind, k.order.Name)
 }

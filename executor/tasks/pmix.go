@@ -44,7 +44,7 @@ func newPMIx(k *keeper, m *Mpi) (*pmixWiring, error) {
 	}
 	program := filepath.Join(filepath.Dir(strings.TrimSuffix(exe, " (deleted)")), PMIxProgram)
 	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not beside %s on node %s: build it where PMIx's library is (docs/mpi.md), or start the program with mpirun", PMIxProgram, exe, k.order.Name)
+		return nil, notBeside(fmt.Sprintf("%s is not beside %s on node %s: build it where PMIx's library is (docs/mpi.md), or start the program with mpirun", PMIxProgram, exe, k.order.Name))
 	}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -79,6 +79,13 @@ func newPMIx(k *keeper, m *Mpi) (*pmixWiring, error) {
 	go w.hear()
 	return w, nil
 }
+
+// notBeside says that the program is not there.
+type notBeside string
+
+func (n notBeside) Error() string { return string(n) }
+
+func (notBeside) Is(target error) bool { return target == fs.ErrNotExist }
 
 // begin has the library made ready, and learns what tasks are told.
 func (w *pmixWiring) begin(c net.Conn, m *Mpi) error {

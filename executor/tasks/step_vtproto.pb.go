@@ -683,6 +683,7 @@ func (m *Mpi) CloneVT() *Mpi {
 	}
 	r := new(Mpi)
 	r.Kind = m.Kind
+	r.ByDefault = m.ByDefault
 	if rhs := m.Places; rhs != nil {
 		tmpContainer := make([]*Place, len(rhs))
 		for k, v := range rhs {
@@ -2042,6 +2043,9 @@ func (this *Mpi) EqualVT(that *Mpi) bool {
 				return false
 			}
 		}
+	}
+	if this.ByDefault != that.ByDefault {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -4474,6 +4478,16 @@ func (m *Mpi) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ByDefault {
+		i--
+		if m.ByDefault {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if len(m.Places) > 0 {
 		for iNdEx := len(m.Places) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Places[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -6127,6 +6141,9 @@ func (m *Mpi) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.ByDefault {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -12178,6 +12195,26 @@ func (m *Mpi) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ByDefault", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.ByDefault = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

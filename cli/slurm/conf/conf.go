@@ -232,6 +232,7 @@ var setters = once.Value[map[string]func(*builder, string) error]{Make: func() m
 		"KillOnBadExit":         checked(0, 1),
 		"MaxTasksPerNode":       checked(1, 65533),
 		"MaxStepCount":          checked(1, 1<<31),
+		"MpiDefault":            mpiDefault,
 		"SrunPortRange":         portRange,
 		"SrunProlog":            programPath,
 		"SrunEpilog":            programPath,

@@ -1,7 +1,6 @@
 package conf
 
 import (
-	"slices"
 	"strings"
 
 	"stint/cli/slurm/once"
@@ -165,9 +164,6 @@ func classify(k key, value string) (Class, string) {
 			return Harmless, "it is the default, and there are no scripts"
 		}
 	case Honoured:
-		if k.name == "MpiDefault" && !slices.Contains([]string{"", "none", "pmi2", "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5", "openmpi"}, v) {
-			return Refused, "known are none, pmi2 and pmix"
-		}
 		if k.name == "AccountingStorageEnforce" {
 			for _, word := range list(v) {
 				switch word {

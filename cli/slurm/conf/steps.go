@@ -20,6 +20,15 @@ func checked(lo, hi uint64) func(*builder, string) error {
 	}
 }
 
+// mpiDefault takes what --mpi does, but for the list.
+func mpiDefault(b *builder, v string) error {
+	switch strings.ToLower(v) {
+	case "", "none", "openmpi", "pmi2", "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "pmix_v5":
+		return nil
+	}
+	return fmt.Errorf("%q is no MPI that is known: it is none, pmi2 or pmix", clip(v))
+}
+
 func portRange(b *builder, v string) error {
 	if _, _, ok := tasks.PortRange(v); !ok && v != "" && v != "(null)" {
 		return fmt.Errorf("%q is no range of ports: one is FROM-TO, such as 60001-63000", clip(v))
