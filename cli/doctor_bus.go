@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ func checkBus(r *report, s *scene) {
 	case c.URL == "":
 		r.add(fault, "bus", "look into "+s.dir.Log("bus")+" and "+s.dir.Log("up"), "no bus of this cluster ever listened")
 		return
+	}
+	if c.Embedded {
+		judgeCutOff(r, server.CutOff(s.dir.Bus()))
 	}
 	if len(s.processes()) == 0 && c.Embedded {
 		return // checkProcesses says that nothing runs
@@ -89,6 +93,15 @@ func checkBus(r *report, s *scene) {
 		r.add(fault, "leader", "start a controller: `stint up`, or its service; "+s.dir.Log("controller")+" says why one ends", "nobody has the leader's lease: nothing is decided")
 	default:
 		r.add(well, "leader", "", "%s has the lease", holder)
+	}
+}
+
+// judgeCutOff tells of what was cut off the log since it could not be read.
+func judgeCutOff(r *report, files []string) {
+	for _, f := range files {
+		entry, at, _ := strings.Cut(strings.TrimPrefix(filepath.Base(f), server.CutPrefix), "-")
+		r.add(warning, "log", "nothing, if the power had gone: none of it was acknowledged. Else look after that disk. Then remove the file",
+			"from entry %s on the log could not be read when the bus started at %s; what lay there was cut off, and is in %s", entry, at, f)
 	}
 }
 
@@ -166,6 +179,10 @@ func judgeStreams(r *report, kept []jet.Kept, embedded bool, now time.Time) {
 			continue
 		case k.Unfit != "":
 			r.add(fault, "log", "see deployments/nats for how it must be", "the stream %s exists %s", k.Name, k.Unfit)
+			bad = true
+		}
+		if k.Name == bus.EventsStream && k.Deleted > 0 {
+			r.add(fault, "log", "stop the bus, look after its disk, and restore its folder from a copy that is whole", "%d entries between %d and %d are missing", k.Deleted, k.First, k.Last)
 			bad = true
 		}
 		if k.Replicas > 1 && k.Leader == "" {

@@ -20,6 +20,7 @@ type Kept struct {
 	Messages    uint64
 	Bytes       uint64
 	First, Last uint64    // sequences
+	Deleted     int       // sequences between them that have no message
 	LastTime    time.Time // when the last message was stored, by the server's clock; zero: none ever was
 	Replicas    int
 	Leader      string   // the server that takes what is appended, where there are several; empty there: none does
@@ -53,6 +54,7 @@ func (b *Bus) Inspect(ctx context.Context) ([]Kept, error) {
 		}
 		k.Made = info.Created
 		k.Messages, k.Bytes, k.First, k.Last, k.LastTime, k.Replicas = info.State.Msgs, info.State.Bytes, info.State.FirstSeq, info.State.LastSeq, info.State.LastTime, info.Config.Replicas
+		k.Deleted = info.State.NumDeleted
 		if c := info.Cluster; c != nil && info.Config.Replicas > 1 {
 			k.Leader = c.Leader
 			for _, r := range c.Replicas {

@@ -103,6 +103,13 @@ func Start(opts Options) (*Server, error) {
 
 // serve starts a NATS server with the present options, in place of the one before, and returns when it serves.
 func (s *Server) serve() error {
+	kept, seq, err := keepPrefix(s.opts.Dir, time.Now())
+	if err != nil {
+		return fmt.Errorf("looking whether the log is whole: %w", err)
+	}
+	if kept != "" {
+		s.log.Warn("the log could not be read from an entry on, as after power went; it and what lay behind, which was never acknowledged, were cut off and kept", "entry", seq, "file", kept)
+	}
 	ns, err := server.NewServer(s.nopt.Clone())
 	if err != nil {
 		return err
