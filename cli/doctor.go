@@ -227,6 +227,7 @@ func checks() []check {
 		{name: "user names", run: checkNames}, {name: "clock", run: checkClock}, {name: "limits", run: checkLimits},
 		{name: "commands", run: checkCommands}, {name: "disk", run: checkDisk}, {name: "folders", run: checkFolders}, {name: "keys", run: checkKeys}, {name: "writing", most: 4 * time.Second, run: checkWriting},
 		{name: "configuration", run: checkConf}, {name: "processes", run: checkProcesses}, {name: "supervisors", most: 3 * time.Second, run: checkSupervisors}, {name: "logs", run: checkLogs},
+		{name: "left behind", most: 5 * time.Second, run: checkLeft},
 		{name: "bus", most: 4 * time.Second, run: checkBus},
 		{name: "cluster", most: probeTime + time.Second, run: checkCluster},
 		{name: "versions", most: probeTime + checkTime, run: checkVersions}, {name: "followers", most: probeTime + checkTime, run: checkFollowers},

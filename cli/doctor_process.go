@@ -28,6 +28,7 @@ type process struct {
 	pid    int
 	role   string // up, bus, controller, agent, ledger, executor, supervisor
 	node   string // of executors and supervisors
+	dir    string // of its cluster
 	state  byte   // R S D T Z …, as in proc(5)
 	files  int    // that are open; 0: not ours to see
 	most   uint64 // that may be
@@ -43,12 +44,14 @@ func (p process) String() string {
 }
 
 // processesOf finds the daemons of the cluster in dir among the processes of this host.
-func processesOf(dir site.Dir) []process {
+func processesOf(dir site.Dir) []process { return daemonsHere(dir, false) }
+
+// daemonsHere finds the daemons of the cluster in dir among the processes of this host, or those of all clusters.
+func daemonsHere(dir site.Dir, all bool) (found []process) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	var all []process
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -58,11 +61,11 @@ func processesOf(dir site.Dir) []process {
 		if err != nil || len(data) == 0 {
 			continue
 		}
-		p, ok := daemonOfLine(strings.Split(string(bytes.TrimRight(data, "\x00")), "\x00"), string(dir))
-		if !ok {
+		p, at, ok := daemonOfLine(strings.Split(string(bytes.TrimRight(data, "\x00")), "\x00"))
+		if !ok || !all && at != filepath.Clean(string(dir)) {
 			continue
 		}
-		p.pid = pid
+		p.pid, p.dir = pid, at
 		if stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat")); err == nil {
 			if i := bytes.LastIndexByte(stat, ')'); i >= 0 {
 				fmt.Sscanf(string(stat[i+1:]), " %c %d", &p.state, &p.parent)
@@ -79,20 +82,19 @@ func processesOf(dir site.Dir) []process {
 		if exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); err == nil {
 			p.gone = strings.HasSuffix(exe, " (deleted)")
 		}
-		all = append(all, p)
+		found = append(found, p)
 	}
-	return all
+	return found
 }
 
 var daemonNames = []string{"up", "bus", "controller", "agent", "ledger", "executor", "supervisor"}
 
-// daemonOfLine reads the command line of a process: which daemon of the cluster in dir it is, if any.
-func daemonOfLine(argv []string, dir string) (p process, ok bool) {
+// daemonOfLine reads the command line of a process: which daemon it is, if any, and of the cluster in which folder.
+func daemonOfLine(argv []string) (p process, at string, ok bool) {
 	if len(argv) < 2 || !strings.HasPrefix(filepath.Base(argv[0]), "stint") || !slices.Contains(daemonNames, argv[1]) {
-		return p, false
+		return p, "", false
 	}
 	p.role = argv[1]
-	at := ""
 	for i, a := range argv[2:] {
 		value := func(name string) (string, bool) {
 			if v, ok := strings.CutPrefix(a, name+"="); ok {
@@ -110,13 +112,13 @@ func daemonOfLine(argv []string, dir string) (p process, ok bool) {
 			p.node = v
 		}
 		if a == "--detach" || a == "-d" || a == "--help" {
-			return p, false // it only waits for the one that stays
+			return p, "", false // it only waits for the one that stays
 		}
 	}
 	if at == "" {
 		at = "/var/lib/stint"
 	}
-	return p, filepath.Clean(at) == filepath.Clean(dir)
+	return p, filepath.Clean(at), true
 }
 
 // checkProcesses looks at whether the daemons that this host ought to have are there and can work.

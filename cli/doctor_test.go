@@ -175,7 +175,8 @@ func TestDoctorProcesses(t *testing.T) {
 		"/opt/stint sbatch --dir /d":                  {},
 		"stint-0.1.0 up --dir /d --config slurm.conf": {role: "up"},
 	} {
-		got, ok := daemonOfLine(strings.Fields(line), "/d")
+		got, at, ok := daemonOfLine(strings.Fields(line))
+		ok = ok && at == "/d"
 		if ok != (want.role != "") || ok && got != want {
 			t.Errorf("%s: %+v %v", line, got, ok)
 		}
@@ -216,7 +217,7 @@ func TestDoctorStreams(t *testing.T) {
 		judgeStreams(r, []jet.Kept{{Name: "EVENTS", Last: 7, Bytes: 3 << 20, LastTime: now.Add(-3 * time.Second), Replicas: 1}}, true, now)
 	}, "ok | log | 7 entries, the last 3s ago, 3 MiB; each entry is on disk before it is acknowledged", "ok | log | its 1 streams are as they must be")
 	finds(t, func(r *report) {
-		judgeStreams(r, []jet.Kept{{Name: "EVENTS", Last: 7, LastTime: now.Add(time.Hour), Replicas: 3, Behind: []string{"s2 is offline"}}, {Name: "JOBS", Missing: true}, {Name: "BLOBS", Unfit: "sealed"}}, false, now)
+		judgeStreams(r, []jet.Kept{{Name: "EVENTS", Last: 7, LastTime: now.Add(time.Hour), Replicas: 3, Behind: []string{"s2 is offline"}}, {Name: "JOBS", Missing: true}, {Name: "BLOBS", Unfit: "sealed", Deleted: 3}}, false, now)
 	},
 		"fault | log | the stream EVENTS has no leader: nothing can be appended | most of the servers must be there: start them",
 		"warning | log | a replica of the stream EVENTS: s2 is offline | look after that server",
@@ -224,6 +225,18 @@ func TestDoctorStreams(t *testing.T) {
 		"ok | log | 7 entries, the last -1h0m0s ago, 0 MiB; 3 copies; whether each entry is on disk before it is acknowledged, the servers do not say (sync_interval: always)",
 		"fault | log | the stream JOBS is not there | `stint up` makes it; if it was there, restore the bus's folder",
 		"fault | log | the stream BLOBS exists sealed | see deployments/nats for how it must be")
+}
+
+// The log has no holes: what could not be read when the bus started was cut off with all behind it, and where that is is told.
+func TestDoctorHoles(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	finds(t, func(r *report) {
+		judgeCutOff(r, []string{"/d/bus/cut-off-EVENTS-178-20261201T120000.000"})
+		judgeStreams(r, []jet.Kept{{Name: "EVENTS", First: 1, Last: 7, LastTime: now, Deleted: 2, Replicas: 1}}, true, now)
+	},
+		"warning | log | from entry 178 on the log could not be read when the bus started at 20261201T120000.000; what lay there was cut off, and is in /d/bus/cut-off-EVENTS-178-20261201T120000.000 | nothing, if the power had gone: none of it was acknowledged. Else look after that disk. Then remove the file",
+		"fault | log | 2 entries between 1 and 7 are missing | stop the bus, look after its disk, and restore its folder from a copy that is whole",
+		"ok | log | 7 entries, the last 0s ago, 0 MiB; each entry is on disk before it is acknowledged")
 }
 
 // The queue: how many wait for which reason; what does not pass by itself is a warning.

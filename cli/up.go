@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -192,7 +191,7 @@ func (u *upper) prepare(c *cli.Context) (err error) {
 	case c.IsSet("cgroup-under"):
 		next.Under = c.String("cgroup-under")
 	case before == nil && string(u.dir) != "/var/lib/stint": // a second cluster of the machine must not meet the first's groups
-		next.Under = fmt.Sprintf("stint-%08x", crc32.ChecksumIEEE([]byte(u.dir)))
+		next.Under = underOf(string(u.dir))
 	}
 	next.Name, next.Compat = u.config.Cluster, u.config.Compat
 	if err := u.dir.Save(next); err != nil {

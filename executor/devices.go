@@ -54,26 +54,37 @@ func claimDevices(dir, stateDir string) error {
 	return nil
 }
 
+// Devices is a folder of simulated GPUs in /run, and the state folder of the node whose they are.
+type Devices struct{ Dir, Of string }
+
+// AllDevices lists the simulated GPUs of this machine's nodes that say whose they are, whatever cluster's.
+func AllDevices() []Devices { return allDevices(devicesRoot) }
+
+func allDevices(root string) (all []Devices) {
+	claims, _ := filepath.Glob(root + "*/" + claimFile) // only a bad pattern is an error
+	for _, c := range claims {
+		if of, err := os.ReadFile(c); err == nil && len(of) > 0 { // else somebody else is at it
+			all = append(all, Devices{filepath.Dir(c), string(of)})
+		}
+	}
+	return all
+}
+
 // RemoveStaleDevices removes the simulated GPUs of nodes whose state folder is gone: nobody has taken their cluster down, and
 // nobody can any more. It returns the folders that it removed.
 func RemoveStaleDevices() (removed []string, err error) { return removeStaleDevices(devicesRoot) }
 
 func removeStaleDevices(root string) (removed []string, err error) {
-	claims, _ := filepath.Glob(root + "*/" + claimFile)
 	var errs []error
-	for _, c := range claims {
-		of, err := os.ReadFile(c)
-		if err != nil || len(of) == 0 {
-			continue // somebody else is at it
-		}
-		if _, err := os.Lstat(string(of)); !errors.Is(err, fs.ErrNotExist) {
+	for _, d := range allDevices(root) {
+		if _, err := os.Lstat(d.Of); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := removeDevices(filepath.Dir(c)); err != nil {
+		if err := removeDevices(d.Dir); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		removed = append(removed, filepath.Dir(c))
+		removed = append(removed, d.Dir)
 	}
 	return removed, errors.Join(errs...)
 }

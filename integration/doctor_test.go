@@ -2,7 +2,9 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -36,7 +38,7 @@ func TestDoctor(t *testing.T) {
 			t.Fatalf("%v: exit %d\n%s%s", err, r.code, r.out, r.err)
 		}
 		for _, f := range d.Findings {
-			if f.Level == "fault" || f.Level == "warning" {
+			if f.Level == "fault" || f.Level == "warning" || f.Check == "left behind" && f.Level == "note" {
 				all += f.Level + " " + f.Check + ": " + f.Text + " -> " + f.Do + "\n"
 			}
 		}
@@ -86,6 +88,7 @@ func TestDoctor(t *testing.T) {
 		`warning partitions: partition main is down: .*-> scontrol update partitionname=main state=up`, `warning nodes: n2 is drained: bad fan -> .*scontrol update nodename=n2 state=resume`,
 		`warning queue: 1 job waits: PartitionDown.*-> stint why `+job)
 	os.Chmod(ledger, 0o700)
+	leftBehind(t, c, expect)
 	c.do("scontrol", "reconfigure")
 	c.do("scontrol", "update", "partitionname=main", "state=up")
 	c.do("scontrol", "update", "nodename=n2", "state=resume")
@@ -93,5 +96,53 @@ func TestDoctor(t *testing.T) {
 	well()
 	if r := c.try("stint", "doctor", "away"); r.code != 2 {
 		t.Errorf("called wrongly it ends with %d", r.code)
+	}
+}
+
+// leftBehind leaves behind what jobs do not: a process in a control group that no supervisor knows, and simulated GPUs of a cluster that does not run. Both are
+// told with what mends it, and no more when that is done.
+func leftBehind(t *testing.T, c *cluster, expect func(...string)) {
+	t.Helper()
+	devices := "/run/stint-gpu-" + filepath.Base(filepath.Dir(c.dir))
+	os.MkdirAll(devices, 0o755)
+	defer os.RemoveAll(devices)
+	still := filepath.Join(filepath.Dir(c.dir), "still") // a cluster that does not run
+	os.MkdirAll(filepath.Join(still, "node", "n1"), 0o700)
+	os.WriteFile(filepath.Join(devices, "of"), []byte(filepath.Join(still, "node", "n1")), 0o644)
+	wants := []string{`note left behind: simulated GPUs in ` + devices + ` of a cluster that does not run \(` + still + `\) -> stint down --dir ` + still}
+
+	tree := ""
+	for _, root := range []string{"/sys/fs/cgroup/unified/", "/sys/fs/cgroup/", "/sys/fs/cgroup/freezer/"} {
+		if list := glob(root + "stint-test-" + filepath.Base(filepath.Dir(c.dir)) + "/slurm_n1"); len(list) > 0 && tree == "" {
+			tree = list[0]
+		}
+	}
+	if tree == "" {
+		t.Log("the control groups of n1 are elsewhere on this machine: left out")
+		expect(wants...)
+		return
+	}
+	group := filepath.Join(tree, "uid_0", "job_4711")
+	sleeper := exec.Command("sleep", "600")
+	if err := errors.Join(os.MkdirAll(filepath.Join(group, "step_0"), 0o755), sleeper.Start()); err != nil {
+		t.Fatal(err)
+	}
+	end := func() {
+		sleeper.Process.Kill()
+		sleeper.Wait()
+		c.eventually("the kernel lets go of the group", func() bool {
+			os.Remove(filepath.Join(group, "step_0"))
+			err := os.Remove(group)
+			return err == nil || errors.Is(err, os.ErrNotExist)
+		})
+	}
+	defer end()
+	if err := os.WriteFile(filepath.Join(group, "step_0", "cgroup.procs"), []byte(itoa(sleeper.Process.Pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect(append(wants, `warning left behind: 1 process runs of job 4711, of the node n1, which no supervisor knows to run -> .*kill -9 `+itoa(sleeper.Process.Pid)+`; then rmdir them: find \S*`+group)...)
+	end()
+	if r := c.try("stint", "doctor", "--quiet"); strings.Contains(r.out, "4711") {
+		t.Errorf("of what is gone it says\n%s", r.out)
 	}
 }
