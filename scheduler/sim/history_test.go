@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ var (
 	first = flag.Uint64("first", 1, "the first of the random histories")
 
 	stride  = flag.Uint64("stride", 200, "every so manieth point at which a daemon may die is tried")
+	points  = flag.String("points", "", "of the points at which a daemon may die only those of this range are tried, FIRST-LAST: a run of all goes on where one was stopped")
 	flawed  = flag.String("flaw", "", "the story is of a world that does this wrong (flaw.go)")
 	crashAt = flag.Uint64("crash", 0, "in this history no fault happens but the death of one daemon, at this of the points that daemons pass")
 )
@@ -65,7 +67,7 @@ func TestHistories(t *testing.T) {
 }
 
 // TestADeathAtEveryPoint lets one daemon die in a history without other faults, at one point that daemons pass after the other.
-// It tries each -stride'th point, all of them in soak.
+// It tries each -stride'th point, those of -points.
 func TestADeathAtEveryPoint(t *testing.T) {
 	const seed = 3
 	calm, err := historyOf(seed, 1<<60, nil)
@@ -76,15 +78,25 @@ func TestADeathAtEveryPoint(t *testing.T) {
 	if testing.Short() {
 		stride *= 4
 	}
+	from, to := 1+*first%stride, calm.w.point
+	if *points != "" {
+		var last uint64
+		if n, err := fmt.Sscanf(*points, "%d-%d", &from, &last); n != 2 || err != nil || from == 0 || from > last {
+			t.Fatalf("-points %q: FIRST-LAST is wanted, of 1 to %d", *points, to)
+		}
+		to = min(to, last)
+	}
 	tried, failed := 0, 0
-	for at := 1 + *first%stride; at <= calm.w.point && failed < 10; at += stride {
+	defer func() { t.Logf("%d of %d points, of %d to %d each %d.", tried, calm.w.point, from, to, stride) }()
+	for at := from; at <= to && failed < 10; at += stride {
 		if _, err := historyOf(seed, at, nil); err != nil {
 			failed++
 			t.Errorf("death at point %d (its story: go test ./scheduler/sim -run Story -seed %d -crash %d): %v", at, seed, at, err)
 		}
-		tried++
+		if tried++; tried%100 == 0 {
+			fmt.Fprintf(os.Stderr, "a death at each of %d to %d\n", from, at) // where to go on if it is stopped
+		}
 	}
-	t.Logf("%d of %d points", tried, calm.w.point)
 }
 
 // randomConfig is a cluster of two to six nodes of one or two kinds, in one to three partitions.
