@@ -18,7 +18,8 @@ func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "look for what is wrong with this machine and its cluster, and say what to do about it", Category: running,
 		Description: "It looks at the machine (hardware, control groups, clock, disks, limits), at the cluster's folders, processes and logs, at\n" +
-			"the bus, the leader and all who follow the log, at nodes, configuration and queue, and at what commands here would find. Of\n" +
+			"the bus, the leader and all who follow the log, at nodes, configuration and queue, at what commands here would find, and at what\n" +
+			"jobs and clusters that are over have left behind. Of\n" +
 			"each it says how it is (ok, note, warning, fault) and what would mend it. It changes nothing, and waits for nobody for more\n" +
 			"than a few seconds. Whose the cluster is not is told less.\n\n" +
 			"It ends with 0 if there is no fault, with 1 if there is one, and with 2 if it was called wrongly; warnings do not count.\n" +

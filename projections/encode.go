@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"stint/events"
 )
@@ -57,6 +58,11 @@ func appendNumber(b []byte, field, n uint64) []byte {
 
 func appendLength(b []byte, field, n uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, field<<3|2), n)
+}
+
+// Stale says in an encoded answer for how long its author has lagged. The answer may be shared: it is not changed.
+func Stale(answer []byte, lag time.Duration) []byte {
+	return appendNumber(slices.Clip(answer), 50, uint64(lag.Microseconds()))
 }
 
 // rowEncoder writes the fields of an AnswerJobs.

@@ -156,6 +156,7 @@ func (m *Answer) CloneVT() *Answer {
 	r.Seq = m.Seq
 	r.NowUs = m.NowUs
 	r.Error = m.Error
+	r.StaleUs = m.StaleUs
 	if m.What != nil {
 		r.What = m.What.(interface{ CloneVT() isAnswer_What }).CloneVT()
 	}
@@ -1597,6 +1598,9 @@ func (this *Answer) EqualVT(that *Answer) bool {
 		return false
 	}
 	if this.Error != that.Error {
+		return false
+	}
+	if this.StaleUs != that.StaleUs {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -3729,6 +3733,13 @@ func (m *Answer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			return 0, err
 		}
 		i -= size
+	}
+	if m.StaleUs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StaleUs))
+		i--
+		dAtA[i] = 0x3
+		i--
+		dAtA[i] = 0x90
 	}
 	if len(m.Error) > 0 {
 		i -= len(m.Error)
@@ -7314,6 +7325,9 @@ func (m *Answer) SizeVT() (n int) {
 	if vtmsg, ok := m.What.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
 	}
+	if m.StaleUs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.StaleUs))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -9957,6 +9971,25 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 				m.What = &Answer_Triggers{Triggers: v}
 			}
 			iNdEx = postIndex
+		case 50:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field StaleUs", wireType)
+			}
+			m.StaleUs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.StaleUs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

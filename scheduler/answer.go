@@ -68,6 +68,15 @@ func (c *Controller) reply(ctx context.Context, q bus.Nudge) ([]byte, error) {
 	if err := ask.UnmarshalVT(q.Data); err != nil {
 		return nil, fmt.Errorf("the question could not be read: %w", err)
 	}
+	data, err := c.encoded(ctx, ask)
+	if lag := c.standings.lag(projections.SeqOf(data)); lag > 0 && err == nil {
+		data = projections.Stale(data, lag)
+	}
+	return data, err
+}
+
+// encoded is the answer to a question, encoded.
+func (c *Controller) encoded(ctx context.Context, ask *projections.Ask) ([]byte, error) {
 	if ask.GetJobs() != nil {
 		return c.answerJobs(ctx, ask)
 	}

@@ -25,7 +25,8 @@ type standings struct {
 
 	mu    sync.Mutex
 	heard map[who]*standing
-	past  []moment // when the log had got how far, oldest first, a second apart at least
+	past  growth // when the log had got how far, as this controller knows
+	told  growth // and as the others said
 }
 
 type who struct{ kind, name string }
@@ -35,6 +36,9 @@ type standing struct {
 	version string
 	at      time.Time
 }
+
+// growth is when the log had got how far, oldest first, a second apart at least.
+type growth []moment
 
 type moment struct {
 	at  time.Time
@@ -64,7 +68,8 @@ func (s *standings) hear(data []byte, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	s.pass(now, seq)
+	s.past.pass(now, seq)
+	s.told.pass(now, said.Seq)
 	for k, h := range s.heard {
 		if now.Sub(h.at) > standingsFor {
 			delete(s.heard, k)
@@ -78,28 +83,42 @@ func (s *standings) hear(data []byte, seq uint64) {
 }
 
 // pass notes how far the log goes now.
-func (s *standings) pass(now time.Time, seq uint64) {
-	if n := len(s.past); n > 0 && (now.Sub(s.past[n-1].at) < time.Second || s.past[n-1].seq >= seq) {
+func (g *growth) pass(now time.Time, seq uint64) {
+	p := *g
+	if n := len(p); n > 0 && (now.Sub(p[n-1].at) < time.Second || p[n-1].seq >= seq) {
 		return
 	}
-	if len(s.past) >= pastMost {
-		s.past = slices.Delete(s.past, 0, len(s.past)-pastMost+1)
+	if len(p) >= pastMost {
+		p = slices.Delete(p, 0, len(p)-pastMost+1)
 	}
-	s.past = append(s.past, moment{now, seq})
+	*g = append(p, moment{now, seq})
 }
 
 // since is how long the log has had more than seq, as far back as is remembered.
-func (s *standings) since(now time.Time, seq uint64) time.Duration {
-	i, _ := slices.BinarySearchFunc(s.past, seq, func(m moment, seq uint64) int {
+func (g growth) since(now time.Time, seq uint64) time.Duration {
+	i, _ := slices.BinarySearchFunc(g, seq, func(m moment, seq uint64) int {
 		if m.seq > seq {
 			return 1
 		}
 		return -1
 	})
-	if i == len(s.past) {
+	if i == len(g) {
 		return 0
 	}
-	return now.Sub(s.past[i].at)
+	return now.Sub(g[i].at)
+}
+
+// staleAfter is from how long a lag on an answer says how old it is: a few seconds are nobody's worry.
+const staleAfter = 5 * time.Second
+
+// lag is for how long others have known more of the log than this controller, which has read it to seq; 0 below staleAfter.
+func (s *standings) lag(seq uint64) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.told.since(s.clock(), seq); d >= staleAfter {
+		return d
+	}
+	return 0
 }
 
 // list is everybody's standing while the log goes to seq: controllers, ledgers, agents by name, then all executors in one.
@@ -107,11 +126,11 @@ func (s *standings) list(seq uint64, b *beats) []*projections.Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	s.pass(now, seq)
+	s.past.pass(now, seq)
 	of := func(kind, name, version string, has uint64, at time.Time) *projections.Follower {
 		f := &projections.Follower{Kind: kind, Name: name, Version: version, Seq: has, SilentUs: now.Sub(at).Microseconds()}
 		if has < seq && kind != "agent" { // an agent does not follow: it knows what it was asked for last
-			f.Behind, f.BehindUs = seq-has, s.since(now, has).Microseconds()
+			f.Behind, f.BehindUs = seq-has, s.past.since(now, has).Microseconds()
 		}
 		return f
 	}

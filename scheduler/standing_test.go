@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"stint/events/bus"
 	"stint/projections"
 )
 
@@ -59,4 +61,52 @@ func TestStandings(t *testing.T) {
 	if len(s.heard) > standingsMost {
 		t.Errorf("%d are remembered", len(s.heard))
 	}
+}
+
+// An answer of a controller that lags for more than a few seconds says for how long others have known more than what it tells, of whatever it
+// is asked; one that is level with the log, or as good as, says nothing.
+func TestAnAnswerSaysThatItIsOld(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	c := &Controller{standings: newStandings("h-1", clock), beats: newBeats(clock), outcomes: newOutcomes()}
+	c.shown.Store(&shown{view: projections.New().View(), next: make(chan struct{})})
+	const level = 0
+	hear := func(seq uint64) {
+		data, err := (&projections.Standing{Kind: "agent", Name: "a", Seq: seq}).MarshalVT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.standings.hear(data, level)
+	}
+	expect := func(want time.Duration) {
+		t.Helper()
+		for _, ask := range []*projections.Ask{
+			{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Shared: true, Slim: true}}}, {What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{}}},
+			{What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{Alike: true}}}, {What: &projections.Ask_Nodes{Nodes: &projections.AskNodes{}}}, {What: &projections.Ask_Config{Config: &projections.AskConfig{}}},
+		} {
+			q, err := ask.MarshalVT()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // what is remembered of an answer is not changed
+				data, err := c.reply(context.Background(), bus.Nudge{Data: q})
+				a := new(projections.Answer)
+				if err != nil || a.UnmarshalVT(data) != nil || a.Error != "" || a.Seq != level || time.Duration(a.StaleUs)*time.Microsecond != want {
+					t.Errorf("%T: %v, error %q, at %d, old by %s, want %s", ask.What, err, a.GetError(), a.GetSeq(), time.Duration(a.GetStaleUs())*time.Microsecond, want)
+				}
+			}
+		}
+	}
+	hear(level)
+	now = now.Add(time.Minute)
+	expect(0)
+	hear(level + 3)
+	now = now.Add(4 * time.Second)
+	expect(0)
+	hear(level + 9)
+	now = now.Add(4 * time.Second)
+	expect(8 * time.Second)
+	c.standings.told = nil
+	hear(level)
+	expect(0)
 }

@@ -62,11 +62,21 @@ func (w *World) ask(command string, q *projections.Ask) (*projections.Answer, er
 		a, err := c.Ask(q)
 		var no *wire.Refused
 		if err == nil || errors.As(err, &no) || !again {
+			w.old(command, a)
 			return a, err
 		}
 		w.conn.Close()
 		w.conn = nil
 	}
+}
+
+// old says, once a run, that an answer is of the past since who gave it lags.
+func (w *World) old(command string, a *projections.Answer) {
+	if a == nil || a.StaleUs == 0 || w.told.Equal(w.Now) {
+		return
+	}
+	w.told = w.Now
+	fmt.Fprintf(w.Stderr, "%s: this is how it was %s ago or earlier: the controller that answered has not read the log to its end (`stint doctor` says more)\n", command, (time.Duration(a.StaleUs) * time.Microsecond).Round(time.Second))
 }
 
 // control sends one act.

@@ -36,9 +36,10 @@ type World struct {
 	Terminal func() bool
 
 	conn   *wire.Conn
-	called []string // the command line
-	conf   string   // path of slurm.conf, as the agent told
-	yaml   bool     // answers for programs are YAML, not JSON
+	told   time.Time // which run, by its Now, was told last that an answer is old
+	called []string  // the command line
+	conf   string    // path of slurm.conf, as the agent told
+	yaml   bool      // answers for programs are YAML, not JSON
 }
 
 // Process is the world of this process.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"stint/cli/site"
 )
@@ -97,4 +98,24 @@ func FuzzSplitLine(f *testing.F) {
 			t.Fatalf("%q: %q, want %q", s, got, want)
 		}
 	})
+}
+
+// What a controller answers that lags is told to be old: in one line, where errors go, and once however much is asked.
+func TestOldAnswers(t *testing.T) {
+	for _, stale := range []time.Duration{0, 7400 * time.Millisecond} {
+		h := newHost(t)
+		h.stale = stale
+		for _, call := range []string{"squeue", "sinfo", "sinfo -N -l", "scontrol show nodes", "scontrol show partition", "scontrol show config"} {
+			command, args, _ := strings.Cut(call, " ")
+			got := h.run(0, nil, "", command, strings.Fields(args)...)
+			want := 0
+			if stale > 0 {
+				want = 1
+			}
+			line := "! " + command + ": this is how it was 7s ago or earlier: the controller that answered has not read the log to its end (`stint doctor` says more)\n"
+			if strings.Count(got, line) != want || strings.Count(got, "7s ago") != want || strings.Contains(got, "exit ") || strings.Count(got, "! ") != want {
+				t.Errorf("%s:\n%s", call, got)
+			}
+		}
+	}
 }

@@ -29,6 +29,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into th
 // host is a login host of a cluster on virtual time: in place of the agent somebody who has the whole cluster in memory, the
 // real fold, admission, passes and ledger included, and whom the commands reach through the real socket.
 type host struct {
+	stale  time.Duration // for so long whoever answers lags
 	t      *testing.T
 	dir    string
 	script *sim.Script
@@ -112,6 +113,7 @@ func (h *host) answer(req *wire.Request) *wire.Response {
 		if err != nil {
 			return &wire.Response{Error: err.Error()}
 		}
+		a.StaleUs = h.stale.Microseconds()
 		return &wire.Response{What: &wire.Response_Answer{Answer: a}}
 	case *wire.Request_Control:
 		seq, _ := w.Intent(h.author(), q.Control.Verb, raw(q.Control.Body))
