@@ -119,6 +119,7 @@ func rebuild(b testing.TB, dir string, log []message) *Ledger {
 	if err != nil {
 		b.Fatal(err)
 	}
+	l.far = uint64(len(log))
 	ch := make(chan batch, ahead)
 	go func() {
 		defer close(ch)

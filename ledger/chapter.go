@@ -68,6 +68,9 @@ func (t *tables) tell(job uint32, seq uint64, index uint32) error {
 
 // readChapter reads the last chunk of a job's story.
 func (t *tables) readChapter(c *chapter) error {
+	if err := t.settle(); err != nil {
+		return err
+	}
 	prefix := storyPrefix(nil, c.job)
 	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
 	if err != nil {

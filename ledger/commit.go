@@ -10,53 +10,83 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// commit writes all that is pending and the cursor in one batch. What a batch holds depends on where the commits fall,
-// the tables after it do not.
+// commit writes all that is pending and the cursor in one batch.
 func (t *tables) commit(seq uint64, at int64, how *pebble.WriteOptions) error {
+	w, _, err := t.gathered(seq, at, false)
+	if err != nil {
+		return err
+	}
+	if err := w.writeKeys(); err != nil {
+		return err
+	}
+	if err := t.db.Apply(w.batch, how); err != nil {
+		return fmt.Errorf("writing the rows up to sequence %d: %w", seq, err)
+	}
+	t.reuse(w)
+	return nil
+}
+
+// gathered is all that is pending, and the cursor, but for index keys. What a batch holds depends on where the commits fall,
+// the tables after it do not. apart: records that have ended are not written yet; they are given back and nothing else holds them.
+func (t *tables) gathered(seq uint64, at int64, apart bool) (*writer, []*record, error) {
 	// Keys go in table by table and ascending, since that is how inserting is cheap.
 	slices.SortStableFunc(t.dirty, func(a, b *record) int { return a.key.compare(b.key) })
+	var ended []*record
 	for _, r := range t.dirty {
-		if err := t.write(r); err != nil {
-			return err
+		if apart && r.row.EndUs != 0 && t.current[r.row.Job] == r { // no later record of the job says what this one says too
+			ended = append(ended, r)
+			continue
 		}
-	}
-	if err := t.writeKeys(); err != nil {
-		return err
+		if err := t.write(r); err != nil {
+			return nil, nil, err
+		}
 	}
 	slices.SortStableFunc(t.told, func(a, b *chapter) int { return cmp.Compare(a.job, b.job) })
 	for _, c := range t.told {
 		if err := t.batch.Set(storyKey(t.buf[:0], c.job, c.chunk), c.data, nil); err != nil {
-			return err
+			return nil, nil, err
 		}
 		c.dirty = false
 	}
-	keys := make([]string, 0, len(t.usage))
-	for k := range t.usage {
-		keys = append(keys, k)
+	var keys []string
+	for k, u := range t.usage {
+		if u.dirty {
+			keys = append(keys, k)
+		}
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		if err := t.put([]byte(k), t.usage[k]); err != nil {
-			return err
+		u := t.usage[k]
+		if err := t.put([]byte(k), &u.UsageRow); err != nil {
+			return nil, nil, err
 		}
+		u.dirty = false
 	}
 	cursor := binary.BigEndian.AppendUint64(nil, seq)
 	cursor = binary.BigEndian.AppendUint64(cursor, uint64(at))
 	if err := t.batch.Set([]byte{tableCursor}, cursor, nil); err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := t.db.Apply(t.batch, how); err != nil {
-		return fmt.Errorf("writing the rows up to sequence %d: %w", seq, err)
+	w := t.writer
+	if t.spare != nil {
+		t.writer, t.spare = *t.spare, nil
+	} else {
+		t.writer = writer{batch: t.db.NewBatch(pebble.WithMaxRetainedSizeBytes(retained))}
 	}
-	if err := t.batch.Close(); err != nil {
-		return err
-	}
-	t.batch = t.db.NewBatch()
 	t.forgetEnded()
+	clear(t.dirty)
 	t.dirty, t.told, t.pending = t.dirty[:0], t.told[:0], 0
-	clear(t.usage)
 	t.forget()
-	return nil
+	return &w, ended, nil
+}
+
+// retained is the most memory of a batch that the next but one has again.
+const retained = 64 << 20
+
+// reuse takes back a writer whose rows are in the tables.
+func (t *tables) reuse(w *writer) {
+	w.batch.Reset()
+	t.spare = w
 }
 
 // forgetEnded drops the records that have ended, which hardly ever change again.
@@ -74,23 +104,30 @@ func (t *tables) forgetEnded() {
 
 // forget drops what is cached beyond what is worth keeping. Nothing is dirty here.
 func (t *tables) forget() {
+	keep := keep
+	if t.far {
+		keep = keepFar
+	}
 	if len(t.current) > keep {
 		clear(t.current)
 	}
 	if len(t.stories) > keep {
 		clear(t.stories)
 	}
+	if len(t.usage) > keep {
+		clear(t.usage)
+	}
 }
 
 // write puts a record, its steps and its index keys into the batch.
-func (t *tables) write(r *record) error {
+func (w *writer) write(r *record) error {
 	r.dirty = false
-	key := jobKey(t.buf[:0], r.key)
-	t.buf = key
+	key := jobKey(w.buf[:0], r.key)
+	w.buf = key
 	if r.gone {
-		return t.remove(r)
+		return w.remove(r)
 	}
-	if err := t.put(key, r.row); err != nil {
+	if err := w.put(key, r.row); err != nil {
 		return err
 	}
 	for i := range r.steps {
@@ -102,57 +139,57 @@ func (t *tables) write(r *record) error {
 		if len(s.row.ByNode) != 0 {
 			s.row.Nodes = stepNodes(s.row)
 		}
-		if err := t.put(stepKey(t.buf[:0], r.key, s.row.Step), s.row); err != nil {
+		if err := w.put(stepKey(w.buf[:0], r.key, s.row.Step), s.row); err != nil {
 			return err
 		}
 	}
 	if r.place != nil {
-		if err := t.put(allocationKey(t.buf[:0], r.key), r.place); err != nil {
+		if err := w.put(allocationKey(w.buf[:0], r.key), r.place); err != nil {
 			return err
 		}
 		r.place = nil
 	}
 	if r.raw {
-		if err := t.batch.Set(rawKey(t.buf[:0], r.row.Job), r.key.append(nil), nil); err != nil {
+		if err := w.batch.Set(rawKey(w.buf[:0], r.row.Job), r.key.append(nil), nil); err != nil {
 			return err
 		}
 		r.raw = false
 	}
-	t.reindex(r)
+	w.reindex(r)
 	return nil
 }
 
 // reindex keeps the index keys in step with the row.
-func (t *tables) reindex(r *record) {
+func (w *writer) reindex(r *record) {
 	if r.row.EndUs == 0 {
 		if at := turnOf(r.key, r.row); !r.active || at != r.turn {
 			r.active, r.turn = true, at
-			t.key(false, at.append(nil), activeKey(t.arena, r.key))
+			w.key(false, at.append(nil), activeKey(w.arena, r.key))
 		}
 		return
 	}
 	if r.active {
 		r.active = false
-		t.key(true, nil, activeKey(t.arena, r.key))
+		w.key(true, nil, activeKey(w.arena, r.key))
 	}
 	now := indexOf(r.row)
 	if r.index != nil {
 		if *r.index == *now {
 			return
 		}
-		t.index(r, true)
+		w.index(r, true)
 	}
 	r.index = now
-	t.index(r, false)
+	w.index(r, false)
 }
 
 // index sets or removes the index keys of a record that has ended.
-func (t *tables) index(r *record, remove bool) {
+func (w *writer) index(r *record, remove bool) {
 	x := r.index
 	value := binary.BigEndian.AppendUint32(turnOf(r.key, r.row).append(nil), nameHash(x.name))
-	t.key(remove, value, endKey(t.arena, x.end, r.key))
-	t.key(remove, value, userKey(t.arena, x.user, x.end, r.key))
-	t.key(remove, value, stateKey(t.arena, x.state, x.end, r.key))
+	w.key(remove, value, endKey(w.arena, x.end, r.key))
+	w.key(remove, value, userKey(w.arena, x.user, x.end, r.key))
+	w.key(remove, value, stateKey(w.arena, x.state, x.end, r.key))
 }
 
 // keyOp is an index key to be set or removed.
@@ -163,38 +200,38 @@ type keyOp struct {
 }
 
 // key notes an index key that was made at the end of the arena.
-func (t *tables) key(remove bool, value, arena []byte) {
-	t.keys = append(t.keys, keyOp{arena[len(t.arena):len(arena):len(arena)], value, remove})
-	t.arena = arena
+func (w *writer) key(remove bool, value, arena []byte) {
+	w.keys = append(w.keys, keyOp{arena[len(w.arena):len(arena):len(arena)], value, remove})
+	w.arena = arena
 }
 
-func (t *tables) writeKeys() error {
-	slices.SortStableFunc(t.keys, func(a, b keyOp) int { return bytes.Compare(a.key, b.key) })
-	for _, k := range t.keys {
+func (w *writer) writeKeys() error {
+	slices.SortStableFunc(w.keys, func(a, b keyOp) int { return bytes.Compare(a.key, b.key) })
+	for _, k := range w.keys {
 		if k.remove {
-			if err := t.batch.Delete(k.key, nil); err != nil {
+			if err := w.batch.Delete(k.key, nil); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := t.batch.Set(k.key, k.value, nil); err != nil {
+		if err := w.batch.Set(k.key, k.value, nil); err != nil {
 			return err
 		}
 	}
-	t.keys, t.arena = t.keys[:0], t.arena[:0]
+	w.keys, w.arena = w.keys[:0], w.arena[:0]
 	return nil
 }
 
 // remove takes a record out: the remainder of an array whose last task has started.
-func (t *tables) remove(r *record) error {
-	if err := t.batch.Delete(jobKey(t.buf[:0], r.key), nil); err != nil {
+func (w *writer) remove(r *record) error {
+	if err := w.batch.Delete(jobKey(w.buf[:0], r.key), nil); err != nil {
 		return err
 	}
 	if r.active {
-		t.key(true, nil, activeKey(t.arena, r.key))
+		w.key(true, nil, activeKey(w.arena, r.key))
 	}
 	if r.index != nil {
-		t.index(r, true)
+		w.index(r, true)
 	}
 	return nil
 }

@@ -104,13 +104,14 @@ func (t *tables) add(r *rows.JobRow, at int64, us, ended uint64) error {
 	t.buf = usageKey(t.buf[:0], hour, r.Account, r.User)
 	u := t.usage[string(t.buf)]
 	if u == nil {
-		u = &rows.UsageRow{}
-		if _, err := get(t.db, t.buf, u); err != nil {
+		u = &hourUse{}
+		if _, err := t.get(t.buf, &u.UsageRow); err != nil {
 			return fmt.Errorf("usage of %s in %s: %w", r.User, r.Account, err)
 		}
 		u.HourUs, u.Account, u.User = hour, r.Account, r.User
 		t.usage[string(t.buf)] = u
 	}
+	u.dirty = true
 	u.JobsEnded += ended
 	if a := r.Alloc; a != nil && us > 0 {
 		u.CpuUs += a.Cpus * us

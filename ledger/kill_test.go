@@ -15,6 +15,16 @@ import (
 // TestKilledProcess has a process make the tables, kills it again and again wherever it happens to be, and finds the tables
 // that nobody disturbed. The process is this test binary, told so by the environment.
 func TestKilledProcess(t *testing.T) {
+	killedProcess(t, Options{MinFreeBytes: 1, SnapshotEvery: 100}, 1)
+}
+
+// The same while the tables are made in bulk.
+func TestKilledProcessInBulk(t *testing.T) {
+	killedProcess(t, Options{MinFreeBytes: 1, SnapshotEvery: 400, BulkChanges: 1}, 20)
+}
+
+// killedProcess does it with a commit each so many messages.
+func killedProcess(t *testing.T, o Options, each uint64) {
 	const seed = 7
 	story := func() *history {
 		h := newHistory(t, 4)
@@ -23,7 +33,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	if dir := os.Getenv("STINT_LEDGER_KILLED"); dir != "" {
 		h := story()
-		l, err := Open(dir, Options{MinFreeBytes: 1, SnapshotEvery: 100})
+		l, err := Open(dir, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,13 +42,19 @@ func TestKilledProcess(t *testing.T) {
 			if err := l.Apply(h.event(seq)); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(50 * time.Microsecond) // leaves room to be killed in
+			if seq%each != 0 && seq < uint64(len(h.log)) {
+				continue
+			}
 			if err := l.Commit(seq%50 == 0); err != nil {
 				t.Fatal(err)
 			}
 			if err := l.snapshotIfDue(true); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(50 * time.Microsecond) // leaves room to be killed in
+		}
+		if err := l.settle(); err != nil {
+			t.Fatal(err)
 		}
 		os.Exit(0) // without closing: what is committed must do
 	}
@@ -50,7 +66,7 @@ func TestKilledProcess(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come to an end")
 		}
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledProcess$")
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), "STINT_LEDGER_KILLED="+dir)
 		ready, err := cmd.StderrPipe()
 		if err != nil {

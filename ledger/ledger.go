@@ -30,7 +30,9 @@ import (
 type Options struct {
 	FS            vfs.FS       // nil: the disk
 	Log           *slog.Logger // nil: nothing is said
-	BatchChanges  int          // changes per batch while catching up; 0: 4,096
+	BatchChanges  int          // changes per batch; 0: 4,096
+	FarChanges    int          // changes per batch while the end of the log is far; 0: 32,768
+	BulkChanges   int          // batches of as many are written in bulk; 0: 8,192
 	SnapshotEvery uint64       // messages between snapshots of the fold; 0: 200,000
 	CacheBytes    int64        // of blocks; 0: 64 MiB
 	MinFreeBytes  uint64       // the follower pauses when the disk has less; 0: 64 MiB
@@ -50,8 +52,12 @@ type Ledger struct {
 	fold    *projections.Cluster
 	tables  *tables
 	cursor  uint64 // rows up to here are committed
-	snapped uint64 // sequence of the last snapshot of the fold
-	work    int    // intents and facts folded since
+	synced  uint64 // and up to here known to be on disk
+	far     uint64 // where the log ended when following it began
+	bulk    *bulk
+	flight  *flight // the commit in bulk that is under way, or nil
+	snapped uint64  // sequence of the last snapshot of the fold
+	work    int     // intents and facts folded since
 
 	mu      sync.Mutex
 	seq     uint64         // committed and visible
@@ -115,6 +121,12 @@ func Open(dir string, o Options) (*Ledger, error) {
 	if o.BatchChanges == 0 {
 		o.BatchChanges = 4096
 	}
+	if o.FarChanges == 0 {
+		o.FarChanges = 1 << 15
+	}
+	if o.BulkChanges == 0 {
+		o.BulkChanges = 1 << 13
+	}
 	if o.SnapshotEvery == 0 {
 		o.SnapshotEvery = 200_000
 	}
@@ -152,6 +164,8 @@ const tablesDir = "tables"
 
 func (l *Ledger) openTables() (err error) {
 	l.gate = &gate{FS: l.fs}
+	l.bulk = newBulk(l.gate, l.dir)
+	l.bulk.sweep()
 	cache := pebble.NewCache(l.o.CacheBytes)
 	defer cache.Unref()
 	opts := &pebble.Options{
@@ -228,6 +242,7 @@ func (l *Ledger) load() error {
 	if l.tables, err = newTables(l.db); err != nil {
 		return l.named(err)
 	}
+	l.tables.settle = l.settle
 	l.fold, l.snapped = l.loadFold()
 	l.config, l.policy = l.fold.Config(), l.fold.Policy()
 	return nil
@@ -281,28 +296,56 @@ func (l *Ledger) Pending() int { return l.tables.pending }
 // Commit writes what was gathered, with the cursor. sync: it is on disk when Commit returns; otherwise the end of it may
 // be lost in a crash, rows and cursor together.
 func (l *Ledger) Commit(sync bool) error {
-	seq, at := l.fold.Seq(), l.fold.At()
-	if seq <= l.cursor && !sync {
+	if err := l.settle(); err != nil {
+		return l.named(err)
+	}
+	v := view{l.fold.Seq(), l.fold.At(), l.fold.Counts().Jobs, l.fold.Config(), l.fold.Policy()}
+	seq := v.seq
+	if seq <= l.cursor && (!sync || l.cursor <= l.synced) {
 		return nil
 	}
 	if seq < l.cursor {
 		return nil // still folding what the tables have
 	}
+	if l.tables.pending >= l.o.BulkChanges {
+		err := l.launch(v)
+		if err == nil && sync {
+			err = l.settle()
+		}
+		return l.named(err)
+	}
 	how := pebble.NoSync
 	if sync {
 		how = pebble.Sync
 	}
-	if err := l.guard(func() error { return l.tables.commit(seq, at, how) }); err != nil {
+	if err := l.guard(func() error { return l.tables.commit(seq, v.at, how) }); err != nil {
 		return l.named(err)
 	}
 	l.cursor = seq
+	if sync {
+		l.synced = seq
+	}
+	l.publish(v)
+	return nil
+}
+
+// view is the state of the fold that a commit belongs to.
+type view struct {
+	seq    uint64
+	at     int64
+	hot    int
+	config *events.Config
+	policy *projections.Policy
+}
+
+// publish lets all see how far the tables are.
+func (l *Ledger) publish(v view) {
 	l.mu.Lock()
-	l.seq, l.at, l.hot, l.config, l.policy = seq, at, l.fold.Counts().Jobs, l.fold.Config(), l.fold.Policy()
+	defer l.mu.Unlock()
+	l.seq, l.at, l.hot, l.config, l.policy = v.seq, v.at, v.hot, v.config, v.policy
 	l.trouble = ""
 	close(l.moved)
 	l.moved = make(chan struct{})
-	l.mu.Unlock()
-	return nil
 }
 
 // Reached waits until the tables are current to seq.
@@ -340,8 +383,11 @@ func (l *Ledger) stand(why string) {
 	}
 }
 
-// Hash is a hash over all keys and values of the tables: equal for equal logs.
+// Hash is a hash over all keys and values of the tables: equal for equal logs. It is for whoever follows the log.
 func (l *Ledger) Hash() ([32]byte, error) {
+	if err := l.settle(); err != nil {
+		return [32]byte{}, err
+	}
 	h := sha256.New()
 	it, err := l.db.NewIter(nil)
 	if err != nil {

@@ -69,6 +69,9 @@ func (t *tables) period(name string) (*rows.NodeEventRow, error) {
 	if p, ok := t.open[name]; ok {
 		return p, nil
 	}
+	if err := t.settle(); err != nil {
+		return nil, err
+	}
 	key, closer, err := t.db.Get(nodePrefix(nil, tableNodeOpen, name))
 	if errors.Is(err, pebble.ErrNotFound) {
 		t.open[name] = nil

@@ -41,6 +41,9 @@ func (l *Ledger) Run(ctx context.Context, b bus.Bus) error {
 		data, _ := (&projections.Standing{Kind: "ledger", Name: l.o.Host, Seq: l.Seq(), Version: l.o.Version}).MarshalVT() // cannot fail
 		return data
 	})
+	if _, l.far, err = log.Bounds(ctx); err != nil {
+		return fmt.Errorf("asking how far the log reaches: %w", err)
+	}
 	decoded := make(chan batch, ahead)
 	folded := make(chan error, 1)
 	go func() {
@@ -88,14 +91,18 @@ func (l *Ledger) foldAll(ctx context.Context, in <-chan batch) error {
 			if err := l.Apply(*e); err != nil {
 				return err
 			}
-			if l.Pending() >= l.o.BatchChanges {
+			most := l.o.BatchChanges
+			if l.tables.far = e.Seq < l.far; l.tables.far {
+				most = l.o.FarChanges
+			}
+			if l.Pending() >= most {
 				if err := l.commit(ctx, false); err != nil {
 					return err
 				}
 				last = time.Now()
 			}
 		}
-		if b.tip || time.Since(last) >= commitEvery {
+		if b.tip || !l.tables.far && time.Since(last) >= commitEvery {
 			if err := l.commit(ctx, b.tip); err != nil {
 				return err
 			}

@@ -20,6 +20,12 @@ import (
 
 // A write error stops the follower and says so; the cursor stands where the rows do, and what was written is good.
 func TestWriteErrors(t *testing.T) {
+	for _, o := range []Options{{}, {BulkChanges: 1}} {
+		writeErrors(t, o)
+	}
+}
+
+func writeErrors(t *testing.T, o Options) {
 	h := sample(t)
 	end := uint64(len(h.log))
 	want := open(t, vfs.NewMem(), Options{})
@@ -35,7 +41,7 @@ func TestWriteErrors(t *testing.T) {
 			}
 			return nil
 		}))
-		l := open(t, fs, Options{})
+		l := open(t, fs, o)
 		feed(t, l, h, at, 1)
 		if err := l.Commit(true); err != nil {
 			t.Fatal(err)
@@ -65,7 +71,7 @@ func TestWriteErrors(t *testing.T) {
 		}
 		// Space was made and it is started again, on what a crash would have left.
 		image := mem.CrashClone(vfs.CrashCloneCfg{})
-		again := open(t, image, Options{})
+		again := open(t, image, o)
 		if again.Seq() != at {
 			t.Errorf("opened again at %d, the cursor was at %d", again.Seq(), at)
 		}

@@ -52,29 +52,56 @@ type tables struct {
 	told    []*chapter          // to be written
 	topJob  uint32              // highest job id with a story
 	open    map[string]*rows.NodeEventRow
-	usage   map[string]*rows.UsageRow // by key: hours to be written
+	usage   map[string]*hourUse // by key: hours that were added to
 
 	policy  *projections.Policy // as the fold has it: whose accounts there are
 	config  *events.Config
 	cluster string
 
-	batch   *pebble.Batch
-	pending int // changes since the last commit
-	buf     []byte
-	keys    []keyOp // index keys of the commit that is being written, in arena
-	arena   []byte
+	settle  func() error // to be called before db is read
+	far     bool         // the end of the log is far
+	pending int          // changes since the last commit
+
+	writer         // of what is gathered
+	spare  *writer // an empty one with its memory, or nil
+}
+
+// writer encodes rows into a batch.
+type writer struct {
+	batch *pebble.Batch
+	buf   []byte
+	keys  []keyOp // index keys that are not in the batch yet, in arena
+	arena []byte
 }
 
 // keep is how many clean records and stories are kept for the next change; losing them costs a read.
-const keep = 1 << 13
+const (
+	keep    = 1 << 13
+	keepFar = 1 << 16 // where a read would wait for a commit in bulk
+)
+
+// hourUse is what an account's user used in an hour.
+type hourUse struct {
+	rows.UsageRow
+	dirty bool
+}
 
 func newTables(db *pebble.DB) (*tables, error) {
-	t := &tables{db: db, current: map[uint32]*record{}, stories: map[uint32]*chapter{}, open: map[string]*rows.NodeEventRow{}, usage: map[string]*rows.UsageRow{}}
+	t := &tables{db: db, current: map[uint32]*record{}, stories: map[uint32]*chapter{}, open: map[string]*rows.NodeEventRow{}, usage: map[string]*hourUse{}}
+	t.settle = func() error { return nil }
 	t.batch = db.NewBatch()
 	if err := t.findTopJob(); err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// get reads a row that may just have been written.
+func (t *tables) get(key []byte, row interface{ UnmarshalVT([]byte) error }) (found bool, err error) {
+	if err := t.settle(); err != nil {
+		return false, err
+	}
+	return get(t.db, key, row)
 }
 
 // get reads a row; found is false if there is none.
@@ -99,9 +126,9 @@ type marshaler interface {
 }
 
 // put writes a row into the batch.
-func (t *tables) put(key []byte, row marshaler) error {
+func (w *writer) put(key []byte, row marshaler) error {
 	n := row.SizeVT()
-	op := t.batch.SetDeferred(len(key), n)
+	op := w.batch.SetDeferred(len(key), n)
 	copy(op.Key, key)
 	if _, err := row.MarshalToSizedBufferVT(op.Value[:n]); err != nil {
 		return fmt.Errorf("encoding a row of table %q: %w", key[:1], err)
@@ -235,7 +262,7 @@ func (t *tables) find(j *projections.Job, key recordKey) (*record, error) {
 		return r, nil
 	}
 	r := &record{key: key, row: &rows.JobRow{}}
-	found, err := get(t.db, jobKey(t.buf[:0], key), r.row)
+	found, err := t.get(jobKey(t.buf[:0], key), r.row)
 	if err != nil {
 		return nil, err
 	}
@@ -275,6 +302,9 @@ func (t *tables) step(r *record, id uint32) (*rows.StepRow, error) {
 func (t *tables) readSteps(r *record) error {
 	if r.read {
 		return nil
+	}
+	if err := t.settle(); err != nil {
+		return err
 	}
 	prefix := jobKey(nil, r.key)
 	it, err := t.db.NewIter(&pebble.IterOptions{LowerBound: append(prefix, 0), UpperBound: after(prefix)})
@@ -341,7 +371,7 @@ func (t *tables) overBefore(r *record, node string, id uint32) (bool, error) {
 		if r.former == nil {
 			b := &record{key: r.key, row: &rows.JobRow{}}
 			b.key.instance--
-			found, err := get(t.db, jobKey(t.buf[:0], b.key), b.row)
+			found, err := t.get(jobKey(t.buf[:0], b.key), b.row)
 			if !found || err != nil {
 				return false, err
 			}
