@@ -234,7 +234,7 @@ func (b *bench) waiting(real, own *side) error {
 // long fills the queues and measures on them.
 func (b *bench) long(real, own *side, idle map[string]float64) error {
 	for _, s := range both(real, own) {
-		idle[s.name] = resident(s.controller())
+		idle[s.name], idle[s.name+" all"] = resident(s.controller()), residents(s)
 	}
 	fill := map[*side]func(n int) (float64, error){own: func(n int) (float64, error) { return b.fillOwn(own, n) }}
 	if real != nil {
@@ -265,9 +265,12 @@ func (b *bench) long(real, own *side, idle map[string]float64) error {
 	if wanted("memory") {
 		time.Sleep(20 * time.Second) // what they keep, not what a burst took
 	}
-	r = row{Key: "memory", Stint: fmt.Sprintf("%.0f MB", resident(own.controller())-idle[own.name])}
+	above := func(s *side) string {
+		return fmt.Sprintf("%.0f MB (all daemons %.0f)", resident(s.controller())-idle[s.name], residents(s)-idle[s.name+" all"])
+	}
+	r = row{Key: "memory", Stint: above(own)}
 	if real != nil {
-		r.Slurm = fmt.Sprintf("%.0f MB", resident(real.controller())-idle[real.name])
+		r.Slurm = above(real)
 	}
 	b.add(r)
 	if err := b.compare("squeue50", real, own, 5, "squeue"); err != nil {

@@ -103,6 +103,14 @@ func resident(pid int) float64 {
 	return 0
 }
 
+// residents is the memory of all central daemons of a side, in MB: with Slurm's database, as with Stint's log.
+func residents(s *side) (sum float64) {
+	for _, p := range s.daemons() {
+		sum += resident(p)
+	}
+	return sum
+}
+
 // machine says what was measured on, in terms of which other machines can be compared: one line of text.
 func machine(dir string) string {
 	load, _ := os.ReadFile("/proc/loadavg")
