@@ -14,3 +14,9 @@ func (c *Config) Setting(key string) (value string) {
 	}
 	return value
 }
+
+// Affinity says whether tasks are bound to CPUs: by TaskPlugin, where it is given.
+func (c *Config) Affinity() bool {
+	plugin := strings.ToLower(c.Setting("TaskPlugin"))
+	return plugin == "" || strings.Contains(plugin, "affinity")
+}

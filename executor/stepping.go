@@ -254,10 +254,12 @@ func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *ta
 			}
 		}
 		kind := tasks.Refusal_FAILED
-		if r.Refusal == tasks.Refusal_BUSY {
-			kind = r.Refusal // nothing is wrong with the step, and it is asked for again
+		if r.Refusal == tasks.Refusal_BUSY || r.Refusal == tasks.Refusal_BAD_BIND {
+			kind = r.Refusal // nothing is wrong with the step, and it is asked for again; or it is not the node's fault
 		}
-		return refusal(kind, "%s: %s", live.Parts[i].Node, r.Text)
+		no := refusal(kind, "%s: %s", live.Parts[i].Node, r.Text)
+		no.Created = &tasks.Created{Run: job.GetRun(), Step: live.Step}
+		return no
 	}
 	return e.created(job, live)
 }
@@ -329,6 +331,10 @@ func (e *executor) launchHere(ctx context.Context, job *projections.Job, at int,
 	launch, err := e.keeperLaunch(job, at, l)
 	if err != nil {
 		e.mu.Unlock()
+		var no *layout.Refused
+		if errors.As(err, &no) {
+			return refusal(no.Refusal, "%s", no.Text)
+		}
 		return refusal(tasks.Refusal_FAILED, "%v", err)
 	}
 	st := e.stepOf(k)
@@ -409,10 +415,8 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 	}
 	hidden := len(cage.DenyDevices) > 0 && !h.virtual
 	e.stepEnviron(order, job, own, place, granted, hidden, l, at)
-	if h.pinned(def) {
-		if order.Affinity, err = affinities(h, own, part, l.Want); err != nil {
-			return nil, err
-		}
+	if err := e.bind(order, h, def, part, l.Want); err != nil {
+		return nil, err
 	}
 	env, err := tasks.OrderEnviron(order)
 	if err != nil {
@@ -541,28 +545,6 @@ func (e *executor) stepEnviron(o *tasks.Order, job *projections.Job, share *even
 		}
 		o.TaskEnviron = append(o.TaskEnviron, te)
 	}
-}
-
-// affinities are the CPUs of each task, of the kernel's numbers: its own, where there are as many as the tasks count on and the
-// step has not asked for something else; none where every task may have all.
-func affinities(h *hardware, share *events.NodeShare, part *tasks.Part, want *tasks.Want) ([]*tasks.Affinity, error) {
-	cpus, err := h.kernelCPUs(share)
-	if err != nil {
-		return nil, err
-	}
-	each := int(max(1, want.GetCpusPerTask()))
-	if u := int(share.GetUsable()); u > 0 && u < len(cpus) {
-		each *= len(cpus) / u
-	}
-	need := each * len(part.Tasks)
-	if want.GetBind() == "none" || need > len(cpus) || want.GetBind() == "" && need != len(cpus) || need == len(cpus) && len(part.Tasks) == 1 {
-		return nil, nil
-	}
-	var out []*tasks.Affinity
-	for i := range part.Tasks {
-		out = append(out, &tasks.Affinity{Cpus: events.WordsOf(cpus[i*each : (i+1)*each]...)})
-	}
-	return out, nil
 }
 
 // endPart ends what a step has here.

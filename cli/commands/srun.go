@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -246,25 +245,19 @@ func (l *launcher) prepare() (begin *tasks.Begin, code int, ok bool) {
 	return begin, 0, true
 }
 
-// bound is what tasks are to be bound to: what was asked for, or the threads where they are to use one of each core. Where the site binds
-// nothing (TaskPlugin=task/none) that is said.
-func (l *launcher) bound() string {
-	kind, spec := l.want.Bind, l.s.Spec
-	if kind == "" && (spec.GetNomultithread() || spec.GetThreadsPerCore() == 1) {
-		kind = "threads"
-	}
-	if kind == "" || kind == "none" {
-		return kind
-	}
-	if l.config == nil {
-		if a, err := l.w.ask("srun", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
-			l.config = a.GetConfig().GetConfig()
+// bound tells what tasks are to be bound to. Where the site binds nothing (TaskPlugin without task/affinity) and it was asked for, that is
+// said.
+func (l *launcher) bound() []string {
+	b, spec := l.s.Bind, l.s.Spec
+	if b.Given || spec.GetThreadsPerCore() == 1 {
+		if l.config == nil {
+			if a, err := l.w.ask("srun", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
+				l.config = a.GetConfig().GetConfig()
+			}
 		}
-	}
-	for _, set := range l.config.GetSettings() {
-		if strings.EqualFold(set.GetKey(), "TaskPlugin") && strings.EqualFold(set.GetValue(), "task/none") {
+		if l.config != nil && !l.config.Affinity() {
 			l.say("cluster configuration lacks support for cpu binding")
 		}
 	}
-	return kind
+	return b.Told()
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -147,6 +148,8 @@ func (l *launcher) create() (code int, ok bool) {
 					case <-time.After(time.Second):
 					}
 				}
+			case r.Refusal == tasks.Refusal_BAD_BIND:
+				return l.notBound(r), false
 			case r.Refusal == tasks.Refusal_TOO_MANY_NODES && l.want.MinNodes > 0:
 				return l.fail("%s", capital(r.Text)), false
 			default:
@@ -154,6 +157,19 @@ func (l *launcher) create() (code int, ok bool) {
 			}
 		}
 	}
+}
+
+// badBind is the exit code where tasks cannot be bound as --cpu-bind has it: Slurm's number of that error, as far as a code goes.
+const badBind = 192
+
+// notBound says why no task was started.
+func (l *launcher) notBound(r *tasks.Reply) int {
+	node, text, _ := strings.Cut(r.Text, ": ")
+	for _, line := range []string{"error: " + text, fmt.Sprintf("error: Task launch for StepId=%d.%d failed on node %s: Unable to satisfy cpu bind request", l.job, r.GetCreated().GetStep(), node),
+		"error: Application launch failed: Unable to satisfy cpu bind request", "Job step aborted"} {
+		fmt.Fprintf(l.w.Stderr, "srun: %s\n", line)
+	}
+	return badBind
 }
 
 func capital(s string) string {

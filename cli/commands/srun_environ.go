@@ -106,12 +106,7 @@ func (l *launcher) environ() [][]byte {
 		put("SLURM_MEM_BIND_LIST", s.MemoryList)
 		put("SLURM_MEM_BIND_TYPE", m.Kind)
 	}
-	if kind := l.bound(); kind != "" {
-		put("SLURM_CPU_BIND", "quiet,"+kind)
-		put("SLURM_CPU_BIND_LIST", "")
-		put("SLURM_CPU_BIND_TYPE", kind)
-		put("SLURM_CPU_BIND_VERBOSE", "quiet")
-	}
+	set = append(set, l.bound()...)
 	put("SLURM_PRIO_PROCESS", l.w.Nice)
 	put("SLURM_UMASK", fmt.Sprintf("%04o", l.want.Umask))
 	put("SRUN_DEBUG", 3+s.Verbose)

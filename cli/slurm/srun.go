@@ -53,7 +53,7 @@ var srunTable = once.Value[*Table]{Make: func() *Table {
 		{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", "programs are not copied to nodes; put them where every node sees them"},
 		{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "", "", "programs are not copied to nodes; put them where every node sees them"},
 		{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", "programs are not copied to nodes; put them where every node sees them"},
-		{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, cores, threads, rank; with quiet or verbose"},
+		{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, sockets, cores, threads, ldoms, rank, map_cpu:LIST, mask_cpu:LIST; verbose tells it"},
 		{"disable-status", 'X', None, T2, 0, 0, "SLURM_DISABLE_STATUS", "disable-status", "", "pass the first Ctrl-C on instead of showing the tasks"},
 		{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "epilog", "PROGRAM", "run here after the step; none: not even that of the site"},
 		{"error", 'e', Required, T1, 0, 0, "SRUN_ERROR SLURM_STDERRMODE", "step-error", "FILE", "file for standard error, none, or a task's number"},
@@ -139,6 +139,7 @@ type Step struct {
 	Distribution string // as tasks are told
 	Old          bool   // 22.05
 
+	Bind       CPUBind
 	Memory     *tasks.Memory // --mem-bind; nil: nothing was said
 	MemoryList string        // as it is told
 
@@ -231,28 +232,6 @@ var stepEffects = once.Value[map[string]func(*Step, Given) error]{Make: func() m
 
 }}
 
-// cpuBind reads --cpu-bind: quiet or verbose, and a kind.
-func (s *Step) cpuBind(g Given) error {
-	s.Want.Bind, s.Want.BindVerbose = "", false
-	for v := range strings.SplitSeq(strings.ToLower(g.Value), ",") {
-		switch v {
-		case "q", "quiet", "":
-		case "v", "verbose":
-			s.Want.BindVerbose = true
-		case "no", "none":
-			s.Want.Bind = "none"
-		case "core", "cores", "thread", "threads", "rank":
-			s.Want.Bind = strings.TrimSuffix(v, "s") + "s"
-		default:
-			return refusal("--cpu-bind=%s is not supported by Stint yet; it binds to cores, threads or rank, or not at all (none)", clip(g.Value))
-		}
-	}
-	if s.Want.BindVerbose {
-		return refusal("--cpu-bind=verbose is not supported by Stint yet; read Cpus_allowed_list in /proc/self/status of the tasks")
-	}
-	return nil
-}
-
 // ofTheJob are effects of variables that an allocation leaves in the environment of what runs in it, and that are about the
 // allocation: a step has all of it anyway.
 const ofTheJob = " mem mem-per-cpu mem-per-gpu gres gpus gpus-per-node gpus-per-socket cpus-per-gpu constraint exclusive partition account qos reservation time no-kill job-name ntasks-per-gpu switches wait4switch dependency signal tres-per-task "
@@ -312,7 +291,7 @@ func Srun(in SbatchInput) (*Step, error) {
 			return nil, err
 		}
 	}
-	if s.MPI == "list" {
+	if s.MPI == "list" || s.Print != "" {
 		return s, nil
 	}
 	if len(words) == 0 && !q.TestOnly {
@@ -397,6 +376,7 @@ func (s *Step) fit(q *request, set map[string]Source) {
 func (s *Step) wants(q *request, set map[string]Source, order string) error {
 	w, spec := s.Want, q.Spec
 	w.Name, w.GpuBind = spec.Name, q.gpuBound
+	s.binds(q)
 	w.Tasks, w.MinNodes, w.MaxNodes = spec.Tasks, spec.MinNodes, spec.MaxNodes
 	w.TasksGiven = spec.Tasks > 0
 	w.CpusPerTask, w.TasksPerNode = spec.CpusPerTask, spec.TasksPerNode

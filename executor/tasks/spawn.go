@@ -3,6 +3,7 @@ package tasks
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,11 @@ func (k *keeper) spawn(t *task, i int, path string, argv []string, attr *os.Proc
 		p, err := os.StartProcess(path, argv, attr)
 		switch {
 		case err == nil && attr.Sys.Ptrace:
+			k.tellBound(t, i, p.Pid, attr)
 			k.letGo(t, p.Pid)
+			return p, nil
+		case err == nil:
+			k.tellBound(t, i, p.Pid, attr)
 			return p, nil
 		case errors.Is(err, unix.EPERM) && attr.Sys.Ptrace:
 			attr.Sys.Ptrace, attr.Env = false, plain
@@ -82,6 +87,23 @@ func (k *keeper) bind(i int) (restore func()) {
 		return func() {}
 	}
 	return func() { unix.SchedSetaffinity(0, &before) }
+}
+
+// tellBound tells of a task's CPUs before it runs: in the standard error of the first task of the node where that goes to srun, as the real
+// one does, and else in the task's own.
+func (k *keeper) tellBound(t *task, i, pid int, attr *os.ProcAttr) {
+	if i >= len(k.order.Affinity) || k.order.Affinity[i].Told == "" {
+		return
+	}
+	line := fmt.Sprintf(k.order.Affinity[i].Told, pid)
+	switch way := k.begin.Stderr.GetWay(); {
+	case k.begin.Pty, way != Way_LAUNCHER && (way != Way_SAME || k.begin.Stdout.GetWay() != Way_LAUNCHER):
+		if len(attr.Files) > 2 && attr.Files[2] != nil {
+			attr.Files[2].WriteString(line + "\n")
+		}
+	default:
+		k.peer.Send(KindStderr, k.tasks[0].rank, []byte(line+"\n"))
+	}
 }
 
 // The kernel's policies of memory (set_mempolicy(2)).

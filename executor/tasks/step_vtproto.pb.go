@@ -175,6 +175,9 @@ func (m *Want) CloneVT() *Want {
 	r.SpreadGiven = m.SpreadGiven
 	r.SubmitLine = m.SubmitLine
 	r.Aside = m.Aside
+	r.BindUnit = m.BindUnit
+	r.OneThread = m.OneThread
+	r.Within = m.Within
 	r.GpuBind = m.GpuBind
 	if rhs := m.Gres; rhs != nil {
 		tmpContainer := make([]*events.Gres, len(rhs))
@@ -199,6 +202,11 @@ func (m *Want) CloneVT() *Want {
 			tmpContainer[k] = v.CloneVT()
 		}
 		r.Rlimits = tmpContainer
+	}
+	if rhs := m.BindList; rhs != nil {
+		tmpContainer := make([]string, len(rhs))
+		copy(tmpContainer, rhs)
+		r.BindList = tmpContainer
 	}
 	if len(m.unknownFields) > 0 {
 		r.unknownFields = make([]byte, len(m.unknownFields))
@@ -576,6 +584,7 @@ func (m *Affinity) CloneVT() *Affinity {
 		return (*Affinity)(nil)
 	}
 	r := new(Affinity)
+	r.Told = m.Told
 	if rhs := m.Cpus; rhs != nil {
 		tmpContainer := make([]uint64, len(rhs))
 		copy(tmpContainer, rhs)
@@ -1339,6 +1348,24 @@ func (this *Want) EqualVT(that *Want) bool {
 	if this.GpuBind != that.GpuBind {
 		return false
 	}
+	if this.BindUnit != that.BindUnit {
+		return false
+	}
+	if len(this.BindList) != len(that.BindList) {
+		return false
+	}
+	for i, vx := range this.BindList {
+		vy := that.BindList[i]
+		if vx != vy {
+			return false
+		}
+	}
+	if this.OneThread != that.OneThread {
+		return false
+	}
+	if this.Within != that.Within {
+		return false
+	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
 
@@ -1901,6 +1928,9 @@ func (this *Affinity) EqualVT(that *Affinity) bool {
 		if vx != vy {
 			return false
 		}
+	}
+	if this.Told != that.Told {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -2698,6 +2728,47 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Within) > 0 {
+		i -= len(m.Within)
+		copy(dAtA[i:], m.Within)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Within)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xaa
+	}
+	if m.OneThread {
+		i--
+		if m.OneThread {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xa0
+	}
+	if len(m.BindList) > 0 {
+		for iNdEx := len(m.BindList) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.BindList[iNdEx])
+			copy(dAtA[i:], m.BindList[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BindList[iNdEx])))
+			i--
+			dAtA[i] = 0x2
+			i--
+			dAtA[i] = 0x9a
+		}
+	}
+	if len(m.BindUnit) > 0 {
+		i -= len(m.BindUnit)
+		copy(dAtA[i:], m.BindUnit)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.BindUnit)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x92
 	}
 	if len(m.GpuBind) > 0 {
 		i -= len(m.GpuBind)
@@ -4187,6 +4258,13 @@ func (m *Affinity) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Told) > 0 {
+		i -= len(m.Told)
+		copy(dAtA[i:], m.Told)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Told)))
+		i--
+		dAtA[i] = 0x12
+	}
 	if len(m.Cpus) > 0 {
 		var pksize2 int
 		for _, num := range m.Cpus {
@@ -5517,6 +5595,23 @@ func (m *Want) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	l = len(m.BindUnit)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if len(m.BindList) > 0 {
+		for _, s := range m.BindList {
+			l = len(s)
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	if m.OneThread {
+		n += 3
+	}
+	l = len(m.Within)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -6019,6 +6114,10 @@ func (m *Affinity) SizeVT() (n int) {
 			l += protohelpers.SizeOfVarint(uint64(e))
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
+	}
+	l = len(m.Told)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -8047,6 +8146,122 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.GpuBind = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 34:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BindUnit", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.BindUnit = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
+		case 35:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field BindList", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.BindList = append(m.BindList, string(dAtA[iNdEx:postIndex]))
+			iNdEx = postIndex
+		case 36:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OneThread", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.OneThread = bool(v != 0)
+		case 37:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Within", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Within = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
@@ -11386,6 +11601,38 @@ func (m *Affinity) UnmarshalVT(dAtA []byte) error {
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field Cpus", wireType)
 			}
+		case 2:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Told", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Told = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
