@@ -14,21 +14,23 @@ import (
 	"time"
 
 	"stint/cli/slurm"
+	"stint/events"
 	"stint/events/filename"
 	"stint/executor/tasks"
 )
 
 // sink is where one stream of the tasks goes here: a file or srun's own. Tasks' lines are kept whole.
 type sink struct {
-	mu     sync.Mutex
-	w      io.Writer
-	file   *os.File
-	label  bool
-	raw    bool // as it comes
-	tasks  int
-	part   map[uint32][]byte
-	broken bool
-	lost   func(error) // told once of a file that takes no more
+	mu       sync.Mutex
+	w        io.Writer
+	file     *os.File
+	label    bool
+	raw      bool // as it comes
+	tasks    int
+	part     map[uint32][]byte
+	labelled []byte // to be used again
+	broken   bool
+	lost     func(error) // told once of a file that takes no more
 }
 
 // longest is how much of a line is kept back for its end.
@@ -72,16 +74,17 @@ func (s *sink) line(rank uint32, data []byte) {
 		s.put(data)
 		return
 	}
-	width := len(strconv.Itoa(s.tasks - 1))
-	var b bytes.Buffer
+	number, width := strconv.Itoa(int(rank)), len(strconv.Itoa(s.tasks-1))
+	before := strings.Repeat(" ", max(0, width-len(number))) + number + ": "
+	b := s.labelled[:0]
 	for l := range bytes.Lines(data) {
-		fmt.Fprintf(&b, "%*d: ", width, rank)
-		b.Write(l)
+		b = append(append(b, before...), l...)
 		if l[len(l)-1] != '\n' {
-			b.WriteByte('\n')
+			b = append(b, '\n')
 		}
 	}
-	s.put(b.Bytes())
+	s.put(b)
+	s.labelled = b
 }
 
 func (s *sink) put(data []byte) {
@@ -146,7 +149,7 @@ func (l *launcher) place(name string, own io.Writer) (*tasks.Stream, *sink, erro
 
 // fileName puts into a pattern what is known here; what nodes put in themselves stays (%t %n %N, and %% in such a pattern).
 func (l *launcher) fileName(pattern string) string {
-	n := slurm.Names{Job: l.job, Step: strconv.FormatUint(uint64(l.created.Step), 10), JobName: l.s.Spec.Name}
+	n := slurm.Names{Job: l.job, Step: events.StepName(l.created.Step), JobName: l.s.Spec.Name}
 	if v := l.w.Getenv("SLURM_JOB_NAME"); v != "" && l.allocation == nil {
 		n.JobName = v
 	}
@@ -246,10 +249,15 @@ func (l *launcher) feed(in io.Reader) {
 		}
 	}
 	buf := make([]byte, 32<<10)
-	for {
+	for full := 0; ; {
 		n, err := in.Read(buf)
 		if n > 0 && !l.pass(to, number, buf[:n]) {
 			return
+		}
+		if full++; n < len(buf) {
+			full = 0
+		} else if full == 16 && len(buf) < 128<<10 { // much comes: fewer frames, and yet several in the window
+			buf = make([]byte, 128<<10)
 		}
 		if errors.Is(err, syscall.EIO) { // in the background of a terminal: what is typed is for somebody else
 			select {
