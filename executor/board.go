@@ -112,9 +112,11 @@ func (e *executor) remake(ctx context.Context, b *board, job *projections.Job) b
 	b.next, b.live = max(b.next, job.GetNextStep()), nil
 	for i, r := range replies {
 		for _, n := range r.GetLiving() {
-			if events.IsAside(n.Step) {
+			switch {
+			case n.Step == events.StepShell:
+			case events.IsAside(n.Step):
 				b.aside = max(b.aside, n.Step-events.StepAside+1)
-			} else {
+			default:
 				b.next = max(b.next, n.Step+1)
 			}
 			at := slices.IndexFunc(b.live, func(l *tasks.Live) bool { return l.Step == n.Step })

@@ -159,26 +159,35 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 			return e.created(job, b.live[at]) // an executor before this one has made it
 		}
 		var no *layout.Refused
-		if c.Want.Aside {
+		shell := c.Want.Interactive
+		switch {
+		case shell && e.hasShell(job):
+			no = &layout.Refused{Refusal: tasks.Refusal_NODE_CONFIG, Text: "the job has its interactive step already"}
+		case shell:
+			parts = layout.OnFirst(job.GetAllocation())
+		case c.Want.Aside:
 			parts, no = layout.Everywhere(job.GetAllocation(), c.Want)
-		} else {
+		default:
 			parts, no = layout.Lay(job.GetAllocation(), c.Want, b.live)
 		}
-		if no == nil && !c.Want.Aside {
+		if no == nil && !c.Want.Aside && !shell {
 			if reply := tooMany(config, b.next, parts); reply != nil {
 				b.mu.Unlock()
 				return reply
 			}
 		}
 		if no == nil {
-			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap || c.Want.Aside, Launcher: c.Launcher}
+			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap || c.Want.Aside || shell, Launcher: c.Launcher}
 			for _, p := range parts {
 				live.Open = append(live.Open, p.Node)
 			}
-			if c.Want.Aside {
+			switch {
+			case shell:
+				live.Step = events.StepShell
+			case c.Want.Aside:
 				live.Step = events.StepAside + b.aside
 				b.aside++
-			} else {
+			default:
 				b.next++
 			}
 			b.live = append(b.live, live)
@@ -215,6 +224,13 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 	b.mu.Unlock()
 	close(m.done)
 	return m.reply
+}
+
+// hasShell says whether somebody sits, or sat, in the interactive step of a run.
+func (e *executor) hasShell(job *projections.Job) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.steps[key{job.GetId(), job.GetRun(), events.StepShell}] != nil
 }
 
 // launchAll has all nodes of a step start their parts. If one cannot, the others are ended.
@@ -409,7 +425,7 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 	if !l.Want.GetAside() {
 		order.TaskProlog, order.TaskEpilog = program(e.config.Setting("TaskProlog")), program(e.config.Setting("TaskEpilog"))
 	}
-	order.Step = fmt.Sprintf("%d.%d", l.Job, l.Step)
+	order.Step = fmt.Sprintf("%d.%s", l.Job, events.StepName(l.Step))
 	if e.config.GetCompat() == "22.05" {
 		order.CompatOld = 1
 	}
@@ -431,7 +447,7 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 		Key: key{l.Job, l.Run, l.Step}.sup(), Node: e.conf.Node, Argv: [][]byte{[]byte(program), []byte(tasks.Command)}, Cwd: []byte("/"),
 		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: l.Want.GetUmask(), Cage: cage, JobCage: jobCage,
 		KillWaitMs: int64(e.config.GetKillWaitS()) * 1000, TimeLimitMs: int64(l.Want.GetLimitS()) * 1000,
-		Watching: watching(job, own, e.config),
+		Watching: watching(job, own, e.config), Nice: niceOf(e.config, int(l.Want.GetNice())),
 	}
 	env = append(env, fmt.Sprintf("SLURM_JOB_ID=%d", l.Job), "GOMAXPROCS=2")
 	for _, v := range env {
@@ -460,15 +476,17 @@ func (e *executor) jobCage(share *events.NodeShare, def *events.NodeDef, h *hard
 	return e.cage(share, def, e.config, h, granted)
 }
 
-// keeperProgram is what becomes a keeper: the light client beside this program, which starts fastest, or this program.
+// keeperProgram is what becomes a keeper: the lightest that lies beside this program and can be one, which starts fastest, or this program.
 func keeperProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	light := filepath.Join(filepath.Dir(self), "stint-cli")
-	if st, err := os.Stat(light); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-		return light, nil
+	for _, name := range []string{"stint-srun", "stint-cli"} {
+		light := filepath.Join(filepath.Dir(self), name)
+		if st, err := os.Stat(light); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return light, nil
+		}
 	}
 	return self, nil
 }

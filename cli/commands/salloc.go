@@ -50,11 +50,7 @@ func salloc(args []string, w *World) int {
 	}
 	argv := a.Command
 	if len(argv) == 0 {
-		shell := w.Getenv("SHELL")
-		if shell == "" {
-			shell = "/bin/sh"
-		}
-		argv = []string{shell}
+		argv = h.shell()
 	}
 	environ := append(a.Environ, allocationEnviron(h.job, a, h.config, w)...)
 	if len(a.More) > 0 {
@@ -70,6 +66,31 @@ func salloc(args []string, w *World) int {
 	h.say("Relinquishing job allocation %d", h.job.Id)
 	h.done(code)
 	return code
+}
+
+// interactiveOptions are those of srun for the interactive step, where the site says nothing else.
+const interactiveOptions = "--interactive --preserve-env --pty $SHELL"
+
+// shell is what is run where no command is named: what the site has for that (SallocDefaultCommand), the interactive step on the first
+// node (LaunchParameters=use_interactive_step), or the user's shell here.
+func (h *holder) shell() []string {
+	if command := h.config.Setting("SallocDefaultCommand"); command != "" {
+		return []string{"/bin/sh", "-c", command}
+	}
+	for word := range strings.SplitSeq(strings.ToLower(h.config.Setting("LaunchParameters")), ",") {
+		if strings.TrimSpace(word) != "use_interactive_step" {
+			continue
+		}
+		options := h.config.Setting("InteractiveStepOptions")
+		if options == "" {
+			options = interactiveOptions
+		}
+		return []string{"/bin/sh", "-c", "exec srun " + options}
+	}
+	if shell := h.w.Getenv("SHELL"); shell != "" {
+		return []string{shell}
+	}
+	return []string{"/bin/sh"}
 }
 
 // holder is who holds an allocation that has no script of its own: it asks for it, is told when it is granted and when it is

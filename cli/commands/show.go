@@ -299,7 +299,7 @@ func names(t *events.Target, step format.Step) bool {
 
 // numbered is the step that releases of before 23.02 look for: they read no names, and a name for 0.
 func numbered(step uint32) uint32 {
-	if step >= events.StepInteractive {
+	if step >= events.StepShell {
 		return 0
 	}
 	return step

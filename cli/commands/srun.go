@@ -40,6 +40,7 @@ func srun(args []string, w *World) int {
 	}
 	l := &launcher{w: w, s: s, want: s.Want, told: make(chan os.Signal, 16), peers: make(chan arrival), job: s.Job, begun: make(chan struct{}), finished: make(chan struct{})}
 	l.want.Umask, l.want.Rlimits = umask(), rlimits(s.Propagate)
+	l.want.Nice = int32(w.Nice)
 	l.want.StdIn, l.want.StdOut, l.want.StdErr = s.Input, s.Output, s.Error
 	if s.TestOnly {
 		c, err := w.dial("srun")
@@ -118,6 +119,11 @@ type launcher struct {
 	hub       hub
 
 	mpiByDefault bool // the site wants it, not the user
+}
+
+// step is the step as people name it.
+func (l *launcher) step() string {
+	return strconv.FormatUint(uint64(l.job), 10) + "." + events.StepName(l.created.GetStep())
 }
 
 func (l *launcher) say(format string, args ...any) {

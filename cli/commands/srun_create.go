@@ -122,7 +122,7 @@ func (l *launcher) create() (code int, ok bool) {
 					l.nodes = append(l.nodes, &nodeEnd{name: p.Node, tasks: p.Tasks, room: tasks.Window})
 				}
 				if said {
-					l.say("Step created for StepId=%d.%d", l.job, r.Created.Step)
+					l.say("Step created for StepId=%s", l.step())
 				}
 				if r.Created.Warning != "" {
 					l.say("%s", r.Created.Warning)

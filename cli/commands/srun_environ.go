@@ -67,8 +67,8 @@ func (l *launcher) environ() [][]byte {
 	}
 	put("SLURM_JOB_ID", l.job)
 	put("SLURM_JOBID", l.job)
-	put("SLURM_STEP_ID", created.Step)
-	put("SLURM_STEPID", created.Step)
+	put("SLURM_STEP_ID", events.StepRaw(created.Step))
+	put("SLURM_STEPID", events.StepRaw(created.Step))
 	put("SLURM_STEP_NODELIST", list)
 	put("SLURM_STEP_NUM_NODES", len(names))
 	put("SLURM_STEP_NUM_TASKS", l.count)

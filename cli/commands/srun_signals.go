@@ -40,7 +40,7 @@ func (l *launcher) heed() {
 			case syscall.SIGINT:
 				switch {
 				case l.s.Quit || l.s.NoStatus && last.IsZero() || !last.IsZero() && time.Since(last) <= time.Second:
-					l.say("sending Ctrl-C to StepId=%d.%d", l.job, l.created.Step)
+					l.say("sending Ctrl-C to StepId=%s", l.step())
 					go func() {
 						l.signalAll(syscall.SIGCONT)
 						l.signalAll(sig)

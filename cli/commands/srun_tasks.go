@@ -71,7 +71,7 @@ func (l *launcher) gather(begin *tasks.Begin) (code int, ok bool) {
 					n.peer.Close()
 				}
 			}
-			return l.fail("StepId=%d.%d: no word from %s, whose tasks have not begun: is this host's port %d reachable from there?", l.job, l.created.Step,
+			return l.fail("StepId=%s: no word from %s, whose tasks have not begun: is this host's port %d reachable from there?", l.step(),
 				hostlist.Compress(names), l.listener.Addr().(*net.TCPAddr).Port), false
 		}
 	}
@@ -80,7 +80,7 @@ func (l *launcher) gather(begin *tasks.Begin) (code int, ok bool) {
 			l.states[t].node = i
 		}
 		if l.s.Verbose > 0 {
-			l.say("launching StepId=%d.%d on host %s, %d tasks: %s", l.job, l.created.Step, n.name, len(n.tasks), events.WordsOf(n.tasks...))
+			l.say("launching StepId=%s on host %s, %d tasks: %s", l.step(), n.name, len(n.tasks), events.WordsOf(n.tasks...))
 		}
 		if err := n.peer.Tell(tasks.KindBegin, 0, begin); err != nil {
 			n.gone = true
@@ -234,7 +234,7 @@ func (l *launcher) note(i int, kind tasks.Kind, m *tasks.Told) {
 	if l.s.KillOnBad && !l.ending {
 		l.ending = true
 		l.report()
-		l.say("Terminating StepId=%d.%d", l.job, l.created.Step)
+		l.say("Terminating StepId=%s", l.step())
 		go l.endAll(false)
 	}
 }
@@ -272,7 +272,7 @@ func (l *launcher) tooLate() {
 	if open {
 		l.say("First task exited %ds ago", l.s.Wait)
 		l.status()
-		l.say("Terminating StepId=%d.%d", l.job, l.created.Step)
+		l.say("Terminating StepId=%s", l.step())
 		l.endAll(true)
 	}
 }
@@ -291,7 +291,7 @@ func (l *launcher) status() {
 			if n > 1 {
 				what = "tasks"
 			}
-			l.say("StepId=%d.%d %s %s: %s", l.job, l.created.Step, what, by[i], text)
+			l.say("StepId=%s %s %s: %s", l.step(), what, by[i], text)
 		}
 	}
 }

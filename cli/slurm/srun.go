@@ -64,6 +64,7 @@ var srunTable = once.Value[*Table]{Make: func() *Table {
 		{"ignore-signals", 0, Required, T3, 2605, 0, "", "", "", "srun passes the signals it gets on to its tasks"},
 		{"immediate", 'I', Optional, T1, 0, 0, "SLURM_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
 		{"input", 'i', Required, T1, 0, 0, "SRUN_INPUT SLURM_STDINMODE", "step-input", "FILE", "file for standard input, none, all, or a task's number"},
+		{"interactive", 0, None, T2, 0, 0, "", "interactive-step", "", "run the interactive step of the allocation, on its first node (salloc does)"},
 		{"jobid", 0, Required, T1, 0, 0, "SLURM_JOB_ID SLURM_JOBID", "jobid", "ID", "run in the allocation of this job"},
 		{"kill-on-bad-exit", 'K', Optional, T1, 0, 0, "SLURM_KILL_BAD_EXIT", "kill-on-bad-exit", "0|1", "end all tasks when one fails"},
 		{"label", 'l', None, T1, 0, 0, "SLURM_LABELIO", "label", "", "put each task's number before its lines"},
@@ -144,6 +145,7 @@ type Step struct {
 	MemoryList string        // as it is told
 
 	overlap, exact, cpus bool
+	interactive          bool
 	relative             *uint32
 	multiple             string
 }
@@ -171,6 +173,7 @@ var stepEffects = once.Value[map[string]func(*Step, Given) error]{Make: func() m
 		"step-input":        func(s *Step, g Given) error { s.Input = g.Value; return nil },
 		"step-output":       func(s *Step, g Given) error { s.Output = g.Value; return nil },
 		"exact":             func(s *Step, _ Given) error { s.exact = true; return nil },
+		"interactive-step":  func(s *Step, _ Given) error { s.interactive = true; return nil },
 		"overlap":           func(s *Step, _ Given) error { s.overlap = true; return nil },
 		"label":             func(s *Step, _ Given) error { s.Label = true; return nil },
 		"unbuffered":        func(s *Step, _ Given) error { s.Unbuffered = true; return nil },
@@ -377,6 +380,10 @@ func (s *Step) wants(q *request, set map[string]Source, order string) error {
 	w, spec := s.Want, q.Spec
 	w.Name, w.GpuBind = spec.Name, q.gpuBound
 	s.binds(q)
+	if w.Interactive = s.interactive && s.Job != 0; w.Interactive {
+		w.Name, w.Tasks, w.Overlap = "interactive", 1, true
+		return nil
+	}
 	w.Tasks, w.MinNodes, w.MaxNodes = spec.Tasks, spec.MinNodes, spec.MaxNodes
 	w.TasksGiven = spec.Tasks > 0
 	w.CpusPerTask, w.TasksPerNode = spec.CpusPerTask, spec.TasksPerNode

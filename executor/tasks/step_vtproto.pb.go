@@ -176,6 +176,8 @@ func (m *Want) CloneVT() *Want {
 	r.SubmitLine = m.SubmitLine
 	r.Aside = m.Aside
 	r.BindUnit = m.BindUnit
+	r.Nice = m.Nice
+	r.Interactive = m.Interactive
 	r.OneThread = m.OneThread
 	r.Within = m.Within
 	r.GpuBind = m.GpuBind
@@ -1364,6 +1366,12 @@ func (this *Want) EqualVT(that *Want) bool {
 		return false
 	}
 	if this.Within != that.Within {
+		return false
+	}
+	if this.Interactive != that.Interactive {
+		return false
+	}
+	if this.Nice != that.Nice {
 		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
@@ -2728,6 +2736,25 @@ func (m *Want) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Nice != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64((uint32(m.Nice)<<1)^uint32((m.Nice>>31))))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xb8
+	}
+	if m.Interactive {
+		i--
+		if m.Interactive {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xb0
 	}
 	if len(m.Within) > 0 {
 		i -= len(m.Within)
@@ -5612,6 +5639,12 @@ func (m *Want) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Interactive {
+		n += 3
+	}
+	if m.Nice != 0 {
+		n += 2 + protohelpers.SizeOfZigzag(uint64(m.Nice))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -8263,6 +8296,47 @@ func (m *Want) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Within = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 38:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Interactive", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Interactive = bool(v != 0)
+		case 39:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Nice", wireType)
+			}
+			var v int32
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			v = int32((uint32(v) >> 1) ^ uint32(((v&1)<<31)>>31))
+			m.Nice = v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
