@@ -39,7 +39,7 @@ func checkCommands(r *report, s *scene) {
 	}
 	if len(lost) > 0 {
 		target, _ := os.Readlink(filepath.Join(bin, lost[0]))
-		r.add(fault, "commands", "install stint, stint-cli, stint-sbatch and stint-srun there again, or: stint links "+bin, "%s in %s point to what is not there: %s", strings.Join(lost, ", "), bin, target)
+		r.add(fault, "commands", "install stint, stint-cli and stint-sbatch there again, or: stint links "+bin, "%s in %s point to what is not there: %s", strings.Join(lost, ", "), bin, target)
 	}
 }
 

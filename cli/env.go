@@ -14,7 +14,7 @@ import (
 )
 
 // program returns what a Slurm name is to be linked to: the lightest that lies beside this program and has the command (stint-sbatch has
-// sbatch, stint-srun srun, stint-cli all), else this program itself.
+// sbatch, stint-cli all), else this program itself.
 func program(name string) (string, error) {
 	self, err := self()
 	if err != nil {

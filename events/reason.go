@@ -12,10 +12,6 @@ const (
 	StepExtern      uint32 = 4294967292
 )
 
-// StepShell is the number of the step that a person has on the first node of an allocation (srun --interactive): people see it as
-// interactive. StepInteractive is taken by the allocation itself, in which nothing runs.
-const StepShell uint32 = StepAside - 1
-
 // StepAside is the first of the numbers of what runs aside of steps: what a command has done on the nodes of a job, and no log hears of.
 const StepAside uint32 = 0xF0000000
 
@@ -26,14 +22,6 @@ func IsAside(step uint32) bool { return step >= StepAside && step < StepInteract
 // Numbered steps and the extern step come and go within it.
 func IsMainStep(step uint32) bool { return step == StepBatch || step == StepInteractive }
 
-// StepRaw is the number of a step as Slurm's tools and variables have it.
-func StepRaw(step uint32) uint32 {
-	if step == StepShell {
-		return StepInteractive
-	}
-	return step
-}
-
 // StepName is how people see a step: batch, extern, interactive, or its number.
 func StepName(step uint32) string {
 	switch step {
@@ -41,7 +29,7 @@ func StepName(step uint32) string {
 		return "batch"
 	case StepExtern:
 		return "extern"
-	case StepInteractive, StepShell:
+	case StepInteractive:
 		return "interactive"
 	}
 	return itoa(step)

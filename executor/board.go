@@ -22,6 +22,7 @@ type board struct {
 	aside   uint32 // so many have run aside
 	live    []*tasks.Live
 	made    map[string]*making // by nonce: a question that is put again gets the same answer
+	given   []given            // of a heterogeneous job: the last numbers, so that the parts of a step in all components have the same
 	changed chan struct{}      // closed when something has become free
 }
 
@@ -112,11 +113,9 @@ func (e *executor) remake(ctx context.Context, b *board, job *projections.Job) b
 	b.next, b.live = max(b.next, job.GetNextStep()), nil
 	for i, r := range replies {
 		for _, n := range r.GetLiving() {
-			switch {
-			case n.Step == events.StepShell:
-			case events.IsAside(n.Step):
+			if events.IsAside(n.Step) {
 				b.aside = max(b.aside, n.Step-events.StepAside+1)
-			default:
+			} else {
 				b.next = max(b.next, n.Step+1)
 			}
 			at := slices.IndexFunc(b.live, func(l *tasks.Live) bool { return l.Step == n.Step })
@@ -127,6 +126,9 @@ func (e *executor) remake(ctx context.Context, b *board, job *projections.Job) b
 			l := b.live[at]
 			l.Parts, l.Open = append(l.Parts, n.Part), append(l.Open, names[i])
 		}
+	}
+	if job.Leads() {
+		e.remakeNumbers(ctx, b, job, seq)
 	}
 	b.known = true
 	return true

@@ -118,7 +118,7 @@ func (e *executor) prepare(ctx context.Context, job *projections.Job, array *pro
 		Key: &supervisor.Key{Job: uint64(job.GetId()), Run: job.GetRun(), Step: supervisor.StepBatch}, Node: e.conf.Node,
 		Script: script, Argv: spec.GetArgs(), Cwd: []byte(spec.GetWorkDir()),
 		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: spec.GetUmask(), PidVariable: "SLURM_TASK_PID",
-		Cage: cage, KillWaitMs: int64(config.GetKillWaitS()) * 1000, TimeLimitMs: e.limitMs(job, config), Watching: watching(job, share, config), Nice: niceOf(config, niceIn(submitted)),
+		Cage: cage, KillWaitMs: int64(config.GetKillWaitS()) * 1000, TimeLimitMs: e.limitMs(job, config), Watching: watching(job, share, config),
 	}
 	if before, after := program(config.Setting("TaskProlog")), program(config.Setting("TaskEpilog")); before != "" || after != "" {
 		self, err := keeperProgram()

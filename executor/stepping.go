@@ -73,6 +73,10 @@ func (e *executor) answerStep(ctx context.Context, q bus.Nudge) ([]byte, error) 
 			}
 			reply = e.whichSteps(w.Which)
 		}
+	case *tasks.Question_Number:
+		if !agent {
+			reply = e.numberStep(ctx, from, w.Number)
+		}
 	case *tasks.Question_End:
 		if !agent && e.isFirst(from, w.End.Job, w.End.Run) {
 			e.endPart(key{w.End.Job, w.End.Run, w.End.Step})
@@ -143,6 +147,7 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 	var parts []*tasks.Part
 	var m *making
 	var live *tasks.Live
+	var number *uint32 // that the first component has given the step
 	for live == nil {
 		b.mu.Lock()
 		if m = b.made[string(c.Nonce)]; m != nil {
@@ -159,36 +164,36 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 			return e.created(job, b.live[at]) // an executor before this one has made it
 		}
 		var no *layout.Refused
-		shell := c.Want.Interactive
-		switch {
-		case shell && e.hasShell(job):
-			no = &layout.Refused{Refusal: tasks.Refusal_NODE_CONFIG, Text: "the job has its interactive step already"}
-		case shell:
-			parts = layout.OnFirst(job.GetAllocation())
-		case c.Want.Aside:
+		if c.Want.Aside {
 			parts, no = layout.Everywhere(job.GetAllocation(), c.Want)
-		default:
+		} else {
 			parts, no = layout.Lay(job.GetAllocation(), c.Want, b.live)
 		}
-		if no == nil && !c.Want.Aside && !shell {
+		if no == nil && !c.Want.Aside {
 			if reply := tooMany(config, b.next, parts); reply != nil {
 				b.mu.Unlock()
 				return reply
 			}
 		}
+		if no == nil && number == nil && !c.Want.Aside && r.GetLead() != "" {
+			b.mu.Unlock()
+			reply := e.askNumber(ctx, r, c.Nonce)
+			if reply.Refusal != tasks.Refusal_NOT_REFUSED {
+				return reply
+			}
+			number = &reply.Number
+			continue // what was free may be so no more
+		}
 		if no == nil {
-			live = &tasks.Live{Step: b.next, Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap || c.Want.Aside || shell, Launcher: c.Launcher}
+			live = &tasks.Live{Step: b.nextFor(c.Nonce, number), Nonce: c.Nonce, Parts: parts, Overlap: c.Want.Overlap || c.Want.Aside, Launcher: c.Launcher}
 			for _, p := range parts {
 				live.Open = append(live.Open, p.Node)
 			}
-			switch {
-			case shell:
-				live.Step = events.StepShell
-			case c.Want.Aside:
+			if c.Want.Aside {
 				live.Step = events.StepAside + b.aside
 				b.aside++
-			default:
-				b.next++
+			} else if b.next = max(b.next, live.Step+1); job.Leads() {
+				b.give(c.Nonce, live.Step)
 			}
 			b.live = append(b.live, live)
 			m = &making{done: make(chan struct{})}
@@ -224,13 +229,6 @@ func (e *executor) createStep(ctx context.Context, uid uint32, c *tasks.Create) 
 	b.mu.Unlock()
 	close(m.done)
 	return m.reply
-}
-
-// hasShell says whether somebody sits, or sat, in the interactive step of a run.
-func (e *executor) hasShell(job *projections.Job) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.steps[key{job.GetId(), job.GetRun(), events.StepShell}] != nil
 }
 
 // launchAll has all nodes of a step start their parts. If one cannot, the others are ended.
@@ -270,8 +268,10 @@ func (e *executor) launchAll(ctx context.Context, job *projections.Job, live *ta
 			}
 		}
 		kind := tasks.Refusal_FAILED
-		if r.Refusal == tasks.Refusal_BUSY || r.Refusal == tasks.Refusal_BAD_BIND {
-			kind = r.Refusal // nothing is wrong with the step, and it is asked for again; or it is not the node's fault
+		// BUSY: nothing is wrong with the step, and it is asked for again (in a heterogeneous job its number may stand in other components). BAD_BIND is
+		// not the node's fault.
+		if r.Refusal == tasks.Refusal_BUSY && job.GetHetId() == 0 || r.Refusal == tasks.Refusal_BAD_BIND {
+			kind = r.Refusal
 		}
 		no := refusal(kind, "%s: %s", live.Parts[i].Node, r.Text)
 		no.Created = &tasks.Created{Run: job.GetRun(), Step: live.Step}
@@ -425,7 +425,7 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 	if !l.Want.GetAside() {
 		order.TaskProlog, order.TaskEpilog = program(e.config.Setting("TaskProlog")), program(e.config.Setting("TaskEpilog"))
 	}
-	order.Step = fmt.Sprintf("%d.%s", l.Job, events.StepName(l.Step))
+	order.Step = fmt.Sprintf("%d.%d", l.Job, l.Step)
 	if e.config.GetCompat() == "22.05" {
 		order.CompatOld = 1
 	}
@@ -447,7 +447,7 @@ func (e *executor) keeperLaunch(job *projections.Job, at int, l *tasks.Launch) (
 		Key: key{l.Job, l.Run, l.Step}.sup(), Node: e.conf.Node, Argv: [][]byte{[]byte(program), []byte(tasks.Command)}, Cwd: []byte("/"),
 		Uid: owner.GetUid(), Gid: owner.GetGid(), Groups: owner.GetGroups(), Umask: l.Want.GetUmask(), Cage: cage, JobCage: jobCage,
 		KillWaitMs: int64(e.config.GetKillWaitS()) * 1000, TimeLimitMs: int64(l.Want.GetLimitS()) * 1000,
-		Watching: watching(job, own, e.config), Nice: niceOf(e.config, int(l.Want.GetNice())),
+		Watching: watching(job, own, e.config),
 	}
 	env = append(env, fmt.Sprintf("SLURM_JOB_ID=%d", l.Job), "GOMAXPROCS=2")
 	for _, v := range env {
@@ -476,17 +476,15 @@ func (e *executor) jobCage(share *events.NodeShare, def *events.NodeDef, h *hard
 	return e.cage(share, def, e.config, h, granted)
 }
 
-// keeperProgram is what becomes a keeper: the lightest that lies beside this program and can be one, which starts fastest, or this program.
+// keeperProgram is what becomes a keeper: the light client beside this program, which starts fastest, or this program.
 func keeperProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	for _, name := range []string{"stint-srun", "stint-cli"} {
-		light := filepath.Join(filepath.Dir(self), name)
-		if st, err := os.Stat(light); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return light, nil
-		}
+	light := filepath.Join(filepath.Dir(self), "stint-cli")
+	if st, err := os.Stat(light); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+		return light, nil
 	}
 	return self, nil
 }

@@ -120,6 +120,10 @@ func TestMPI(t *testing.T) {
 			if got := strings.Count(r.out, ": 36, 4 here"); r.code != 0 || got != 8 {
 				t.Errorf("in turn: exit %d, prints %s\n%s", r.code, r.out, r.err)
 			}
+			r = c.as(alice, "srun", append(append([]string{"--mpi=" + m.kind, "-N1", "-n2", "env"}, m.env...), append([]string{program, ":", "-N1", "-n3", "env"}, append(m.env, program)...)...)...)
+			if got, want := sortedLines(r.out), "0 of 5 on n1: 15, 2 here|1 of 5 on n1: 15, 2 here|2 of 5 on n2: 15, 3 here|3 of 5 on n2: 15, 3 here|4 of 5 on n2: 15, 3 here"; r.code != 0 || got != want {
+				t.Errorf("over two components: exit %d, prints %s\n%s", r.code, got, r.err)
+			}
 			r = run("abort")
 			if r.code == 0 || !strings.Contains(r.err, "Job step aborted: Waiting up to ") || !strings.Contains(r.err, "Killed") {
 				t.Errorf("an abort: exit %d\n%s", r.code, r.err)

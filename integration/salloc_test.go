@@ -1,57 +1,12 @@
 package integration
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
-
-// Where the site says so, salloc without a command runs the interactive step on the first node of the allocation: a step that has no
-// number, takes nothing from the others, and has a row of its own.
-func TestInteractiveStep(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "slurm.conf")
-	os.Chmod(filepath.Dir(file), 0o755)
-	os.Chmod(filepath.Dir(filepath.Dir(file)), 0o755)
-	text := "ClusterName=site\nSlurmctldHost=head\nLaunchParameters=send_gids,use_interactive_step\nInteractiveStepOptions=\"--interactive --preserve-env $SHELL\"\n" +
-		"NodeName=n[1-2] CPUs=4 RealMemory=2000\nPartitionName=main Nodes=ALL Default=YES MaxTime=60\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c := start(t, "--config", file, "--virtual")
-	c.env = append(c.env, "PATH="+filepath.Join(c.dir, "bin")+":/usr/bin:/bin", "SHELL=/bin/sh")
-	cmd := exec.Command(filepath.Join(bin, "stint-cli"), "salloc", "-Q", "-N2", "-n8")
-	cmd.Dir, cmd.Env = c.work, c.env
-	cmd.Stdin = strings.NewReader(`echo $SLURM_STEP_ID $SLURMD_NODENAME $SLURM_NTASKS $SLURM_NNODES
-squeue -s -h -o %i
-srun -n8 sh -c 'exit 2' 2>/dev/null
-echo $?
-srun --interactive true
-exit 3
-`)
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Run()
-	if want := "4294967290 n1 8 2\n1.interactive\n2\n"; out.String() != want || cmd.ProcessState.ExitCode() != 3 {
-		t.Errorf("it prints %q, want %q; %v; %q", out.String(), want, cmd.ProcessState, errs.String())
-	}
-	if want := "interactive step already"; !strings.Contains(errs.String(), want) {
-		t.Errorf("a second one: %q lacks %q", errs.String(), want)
-	}
-	// Tasks that name their nodes have these, in an allocation of their own that has no CPU more.
-	hosts := filepath.Join(c.work, "hosts")
-	os.WriteFile(hosts, []byte("n2\nn1\nn2\n"), 0o644)
-	c.env = append(c.env, "SLURM_HOSTFILE="+hosts)
-	if got := sortedLines(c.do("srun", "-m", "arbitrary", "-l", "sh", "-c", "echo $SLURMD_NODENAME $SLURM_JOB_CPUS_PER_NODE")); got != "0: n2 1,2|1: n1 1,2|2: n2 1,2" {
-		t.Errorf("an arbitrary distribution: %q", got)
-	}
-	c.eventually("accounting has its rows", func() bool {
-		return c.do("sacct", "-j1", "-n", "-P", "-o", "JobID,JobName,State,ExitCode,NTasks,NNodes") ==
-			"1|interactive|FAILED|3:0||2\n1.interactive|interactive|FAILED|3:0|1|1\n1.0|sh|FAILED|2:0|8|2\n"
-	})
-}
 
 // salloc holds nodes while a command runs, ends with its exit code, and gives the nodes back; what takes the allocation away,
 // or never grants it, is told.

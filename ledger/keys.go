@@ -188,7 +188,7 @@ func tailRecord(key, value []byte) (position, error) {
 func jobKey(b []byte, k recordKey) []byte { return k.append(append(b, tableJob)) }
 
 // stepOrder puts batch, extern and interactive, whose raw ids are the highest, before the numbered steps.
-func stepOrder(step uint32) uint32 { return events.StepRaw(step) + 6 }
+func stepOrder(step uint32) uint32 { return step + 6 }
 
 func stepKey(b []byte, k recordKey, step uint32) []byte {
 	return binary.BigEndian.AppendUint32(jobKey(b, k), stepOrder(step))

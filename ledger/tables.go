@@ -357,7 +357,7 @@ func (t *tables) stepFact(j *projections.Job, node string, f *events.NodeFact, s
 			r.row.UserUs += u.UserUs
 			r.row.SystemUs += u.SystemUs
 		}
-		if s.Step < events.StepShell && s.EndUs != 0 {
+		if s.Step < events.StepInteractive && s.EndUs != 0 {
 			derive(r.row, s)
 		}
 	}

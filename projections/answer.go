@@ -370,6 +370,8 @@ func replyNode(r Reader, q *AskNode) *AnswerNode {
 			}
 			if j.Leads() {
 				run.Parts = Components(r, j.HetId, j.HetSize)
+			} else if j.HetId != 0 {
+				run.Lead = r.Job(j.HetId).GetAllocation().FirstNode()
 			}
 			a.Runs = append(a.Runs, run)
 		}

@@ -80,7 +80,7 @@ func (c *Cluster) listStep(j *Job, i int, f *events.StepStarted) bool {
 // countStep takes note in a copy of a job of the number of a step, so that a node that is to give out numbers from now on gives out
 // others.
 func (j *Job) countStep(step uint32, p *events.StepPart) bool {
-	if p == nil || step < j.NextStep || step >= events.StepShell {
+	if p == nil || step < j.NextStep || step >= events.StepInteractive {
 		return false
 	}
 	j.NextStep = step + 1

@@ -781,6 +781,7 @@ func (m *NodeRun) CloneVT() *NodeRun {
 	r := new(NodeRun)
 	r.Job = m.Job.CloneVT()
 	r.Array = m.Array.CloneVT()
+	r.Lead = m.Lead
 	if rhs := m.Parts; rhs != nil {
 		tmpContainer := make([]*Job, len(rhs))
 		for k, v := range rhs {
@@ -2725,6 +2726,9 @@ func (this *NodeRun) EqualVT(that *NodeRun) bool {
 				return false
 			}
 		}
+	}
+	if this.Lead != that.Lead {
+		return false
 	}
 	return string(this.unknownFields) == string(that.unknownFields)
 }
@@ -5628,6 +5632,13 @@ func (m *NodeRun) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Lead) > 0 {
+		i -= len(m.Lead)
+		copy(dAtA[i:], m.Lead)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Lead)))
+		i--
+		dAtA[i] = 0x22
+	}
 	if len(m.Parts) > 0 {
 		for iNdEx := len(m.Parts) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Parts[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -8128,6 +8139,10 @@ func (m *NodeRun) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.Lead)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -14331,6 +14346,38 @@ func (m *NodeRun) UnmarshalVT(dAtA []byte) error {
 			if err := m.Parts[len(m.Parts)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Lead", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Lead = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

@@ -114,12 +114,6 @@ func Sbatch(args []string, w *World) int {
 	return sbatch(args, w)
 }
 
-// Srun is Run of srun, likewise.
-func Srun(args []string, w *World) int {
-	w.called = append([]string{"srun"}, args...)
-	return srun(args, w)
-}
-
 // complain prints why a command line was refused and returns the exit code.
 func (w *World) complain(command string, err error) int {
 	var f *slurm.Failure

@@ -50,7 +50,11 @@ func salloc(args []string, w *World) int {
 	}
 	argv := a.Command
 	if len(argv) == 0 {
-		argv = h.shell()
+		shell := w.Getenv("SHELL")
+		if shell == "" {
+			shell = "/bin/sh"
+		}
+		argv = []string{shell}
 	}
 	environ := append(a.Environ, allocationEnviron(h.job, a, h.config, w)...)
 	if len(a.More) > 0 {
@@ -66,31 +70,6 @@ func salloc(args []string, w *World) int {
 	h.say("Relinquishing job allocation %d", h.job.Id)
 	h.done(code)
 	return code
-}
-
-// interactiveOptions are those of srun for the interactive step, where the site says nothing else.
-const interactiveOptions = "--interactive --preserve-env --pty $SHELL"
-
-// shell is what is run where no command is named: what the site has for that (SallocDefaultCommand), the interactive step on the first
-// node (LaunchParameters=use_interactive_step), or the user's shell here.
-func (h *holder) shell() []string {
-	if command := h.config.Setting("SallocDefaultCommand"); command != "" {
-		return []string{"/bin/sh", "-c", command}
-	}
-	for word := range strings.SplitSeq(strings.ToLower(h.config.Setting("LaunchParameters")), ",") {
-		if strings.TrimSpace(word) != "use_interactive_step" {
-			continue
-		}
-		options := h.config.Setting("InteractiveStepOptions")
-		if options == "" {
-			options = interactiveOptions
-		}
-		return []string{"/bin/sh", "-c", "exec srun " + options}
-	}
-	if shell := h.w.Getenv("SHELL"); shell != "" {
-		return []string{shell}
-	}
-	return []string{"/bin/sh"}
 }
 
 // holder is who holds an allocation that has no script of its own: it asks for it, is told when it is granted and when it is
@@ -226,26 +205,13 @@ func components(a *slurm.Allocation) (list []*wire.Component) {
 
 // hetEnviron is the environment of the command that holds a heterogeneous job: what each component is told, under its own names.
 func (h *holder) hetEnviron(a *slurm.Allocation) ([]string, error) {
-	ids := make([]uint32, len(a.More)+1)
-	for k := range ids {
-		ids[k] = h.job.Id + uint32(k)
-	}
-	got, err := h.conn.Ask(&projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Ids: ids[:1], AllStates: true}}})
+	parts, err := h.components(len(a.More) + 1)
 	if err != nil {
 		return nil, err
-	}
-	parts := make([]*projections.Job, len(ids))
-	for _, v := range got.GetJobs().GetJobs() {
-		if k := v.GetJob().GetHetOffset(); int(k) < len(parts) {
-			parts[k] = v.GetJob()
-		}
 	}
 	old := h.config.GetCompat() == "22.05"
 	var told []string
 	for k, c := range a.Components() {
-		if parts[k] == nil {
-			return nil, fmt.Errorf("component %d of job %d is not there any more", k, h.job.Id)
-		}
 		one := append(c.Environ[:len(c.Environ):len(c.Environ)], allocationEnviron(parts[k], &slurm.Allocation{Submission: *c}, h.config, h.w)...)
 		for _, nv := range one {
 			name, value, _ := strings.Cut(nv, "=")
@@ -258,15 +224,42 @@ func (h *holder) hetEnviron(a *slurm.Allocation) ([]string, error) {
 			}
 		}
 	}
-	told = append(told, fmt.Sprintf("SLURM_HET_SIZE=%d", len(ids)), fmt.Sprintf("SLURM_JOB_ID=%d", h.job.Id), "SLURM_CLUSTER_NAME="+h.config.GetCluster(),
+	told = append(told, fmt.Sprintf("SLURM_HET_SIZE=%d", len(parts)), fmt.Sprintf("SLURM_JOB_ID=%d", h.job.Id), "SLURM_CLUSTER_NAME="+h.config.GetCluster(),
 		"SLURM_SUBMIT_DIR="+h.w.Dir, "SLURM_SUBMIT_HOST="+h.w.Host)
 	if old {
-		told = append(told, fmt.Sprintf("SLURM_PACK_SIZE=%d", len(ids)))
+		told = append(told, fmt.Sprintf("SLURM_PACK_SIZE=%d", len(parts)))
+	}
+	tasks := uint32(0)
+	for _, c := range a.Components() {
+		tasks += c.Spec.GetTasks()
+	}
+	if tasks > 0 {
+		told = append(told, fmt.Sprintf("SLURM_NTASKS=%d", tasks), fmt.Sprintf("SLURM_NPROCS=%d", tasks))
 	}
 	if file := h.w.confFile(); file != "" {
 		told = append(told, "SLURM_CONF="+file)
 	}
 	return append(slices.Clone(h.w.Environ), told...), nil
+}
+
+// components are the jobs of a heterogeneous job of so many, in order.
+func (h *holder) components(count int) ([]*projections.Job, error) {
+	got, err := h.conn.Ask(&projections.Ask{What: &projections.Ask_Jobs{Jobs: &projections.AskJobs{Ids: []uint32{h.job.Id}, AllStates: true}}})
+	if err != nil {
+		return nil, errors.New(why(err))
+	}
+	parts := make([]*projections.Job, count)
+	for _, v := range got.GetJobs().GetJobs() {
+		if k := v.GetJob().GetHetOffset(); int(k) < len(parts) {
+			parts[k] = v.GetJob()
+		}
+	}
+	for k, p := range parts {
+		if p == nil {
+			return nil, fmt.Errorf("component %d of job %d is not there any more", k, h.job.Id)
+		}
+	}
+	return parts, nil
 }
 
 // ofAll are variables that are told once of all components.

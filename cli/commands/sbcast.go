@@ -12,11 +12,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"stint/cli/slurm"
+	"stint/cli/wire"
 	"stint/events/hostlist"
 	"stint/executor/tasks"
 )
@@ -30,24 +32,26 @@ func sbcast(args []string, w *World) int {
 		io.WriteString(w.Stdout, s.Print)
 		return 0
 	}
-	b := &broadcast{w: w, s: s}
+	b := &broadcast{w: w, s: s, name: "sbcast"}
 	return b.run()
 }
 
 // broadcast is one sbcast: it has a process started on each node, which takes the file in as the job's user and in its control group.
 type broadcast struct {
-	w     *World
-	s     *slurm.Sbcast
-	file  *os.File
-	parts []*tasks.Part
-	peers []*tasks.Peer // in the order of parts
-	token []byte
-	code  int
-	mu    sync.Mutex
+	w      *World
+	s      *slurm.Sbcast
+	name   string // of the command
+	byNode bool   // the file has another name on each node, with the node's at its end
+	file   *os.File
+	parts  []*tasks.Part
+	peers  []*tasks.Peer // in the order of parts
+	token  []byte
+	code   int
+	mu     sync.Mutex
 }
 
 func (b *broadcast) fail(code int, format string, args ...any) int {
-	b.w.complain("sbcast", fmt.Errorf(format, args...))
+	b.w.complain(b.name, fmt.Errorf(format, args...))
 	return code
 }
 
@@ -111,13 +115,13 @@ func (b *broadcast) gather() int {
 	if err != nil {
 		return b.fail(1, "no port can be opened for the nodes: %v", err)
 	}
-	defer l.Close()
+	defer func() { l.Close() }() // another one where the site has ports for it
 	b.token = make([]byte, 32)
 	nonce := make([]byte, 16)
 	rand.Read(b.token)
 	rand.Read(nonce)
 	come := make(chan arrival)
-	go func() {
+	accept := func(l net.Listener) {
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -127,20 +131,34 @@ func (b *broadcast) gather() int {
 				if p, node, err := tasks.Meet(c, b.token); err != nil {
 					c.Close()
 				} else {
-					come <- arrival{p, node}
+					come <- arrival{peer: p, node: node}
 				}
 			}()
 		}
-	}()
-	c, err := b.w.dial("sbcast")
+	}
+	go accept(l)
+	c, err := b.w.dial(b.name)
 	if err != nil {
 		return b.fail(1, "%s", why(err))
 	}
-	r, err := c.Step(&tasks.Question{What: &tasks.Question_Create{Create: &tasks.Create{
-		Job: b.s.Job, Nonce: nonce, Want: &tasks.Want{Aside: true, Nodes: b.s.Nodes, Umask: umask()},
-		Launcher: &tasks.Launcher{Addresses: addresses(), Port: uint32(l.Addr().(*net.TCPAddr).Port), Token: b.token, Host: b.w.Host, Boot: tasks.Boot(), Pid: uint32(os.Getpid())},
-	}}})
-	c.Close()
+	defer c.Close()
+	if b.s.HasStep {
+		if code := b.ofStep(c); code != 0 {
+			return code
+		}
+	}
+	create := &tasks.Create{Job: b.s.Job, Nonce: nonce, Want: &tasks.Want{Aside: true, Nodes: b.s.Nodes, Umask: umask()},
+		Launcher: &tasks.Launcher{Addresses: addresses(), Port: uint32(l.Addr().(*net.TCPAddr).Port), Token: b.token, Host: b.w.Host, Boot: tasks.Boot(), Pid: uint32(os.Getpid())}}
+	r, err := c.Step(&tasks.Question{What: &tasks.Question_Create{Create: create}})
+	if err == nil && r.Refusal == tasks.Refusal_BAD_PORT {
+		l.Close()
+		if l, err = listenIn(r.Text); err != nil {
+			return b.fail(1, "%v", err)
+		}
+		go accept(l)
+		create.Launcher.Port = uint32(l.Addr().(*net.TCPAddr).Port)
+		r, err = c.Step(&tasks.Question{What: &tasks.Question_Create{Create: create}})
+	}
 	switch {
 	case err != nil:
 		return b.fail(1, "%s", why(err))
@@ -167,6 +185,28 @@ func (b *broadcast) gather() int {
 	return 0
 }
 
+// ofStep has the file go to the nodes of a step.
+func (b *broadcast) ofStep(c *wire.Conn) int {
+	r, err := c.Step(&tasks.Question{What: &tasks.Question_Find{Find: &tasks.Find{Job: b.s.Job, Step: b.s.Step}}})
+	switch {
+	case err != nil:
+		return b.fail(1, "%s", why(err))
+	case r.Refusal != tasks.Refusal_NOT_REFUSED:
+		return b.fail(noJob, "Slurm job %d.%d lookup error: %s", b.s.Job, b.s.Step, r.Text)
+	}
+	var nodes []string
+	for _, p := range r.Created.Parts {
+		if len(b.s.Nodes) == 0 || slices.Contains(b.s.Nodes, p.Node) {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	if len(nodes) == 0 {
+		return b.fail(noJob, "step %d.%d is on none of these nodes", b.s.Job, b.s.Step)
+	}
+	b.s.Nodes = nodes
+	return 0
+}
+
 // begin tells the nodes what comes, and from where: so many take it from here, and pass it on to the others. It returns the first ones.
 func (b *broadcast) begin(info os.FileInfo) (first []*tasks.Peer, err error) {
 	width := b.s.Fanout
@@ -183,6 +223,9 @@ func (b *broadcast) begin(info os.FileInfo) (first []*tasks.Peer, err error) {
 		return r
 	}
 	tell := func(i int, r *tasks.Receive) error {
+		if b.byNode {
+			r.Path = append(r.Path, "_"+b.parts[i].Node...)
+		}
 		if err := b.peers[i].Tell(tasks.KindBegin, 0, &tasks.Begin{Dir: []byte(b.w.Dir), Receive: r}); err != nil {
 			return fmt.Errorf("%s: %w", b.parts[i].Node, err)
 		}
@@ -263,7 +306,7 @@ func (b *broadcast) hear(i int) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.code = max(b.code, code)
-		b.fail(0, "%s: %s: %s", b.parts[i].Node, b.s.Target, text)
+		b.fail(0, "REQUEST_FILE_BCAST(%s): %s", b.parts[i].Node, text)
 	}
 	said := false
 	for {
@@ -276,7 +319,7 @@ func (b *broadcast) hear(i int) {
 		}
 		switch f.Kind {
 		case tasks.KindSay:
-			fmt.Fprintf(b.w.Stderr, "sbcast: %s\n", bytes.TrimRight(f.Data, "\n"))
+			fmt.Fprintf(b.w.Stderr, b.name+": %s\n", bytes.TrimRight(f.Data, "\n"))
 		case tasks.KindExited:
 			m := &tasks.Told{}
 			if said = m.UnmarshalVT(f.Data) == nil; said && m.Code != 0 {

@@ -292,14 +292,15 @@ func showSteps(s *slurm.Scontrol, w *World) int {
 	return code
 }
 
-// names says whether `8` or `8.0` means a step.
+// names says whether `8`, `8.0` or `8+1.0` means a step. The steps of a component of a heterogeneous job go by its own id alone.
 func names(t *events.Target, step format.Step) bool {
-	return meant(t, step.Job) && (!t.HasStep || t.Step == step.Step)
+	own := step.GetHetId() == 0 || t.HasComponent || t.Job == step.GetId()
+	return own && meant(t, step.Job) && (!t.HasStep || t.Step == step.Step)
 }
 
 // numbered is the step that releases of before 23.02 look for: they read no names, and a name for 0.
 func numbered(step uint32) uint32 {
-	if step >= events.StepShell {
+	if step >= events.StepInteractive {
 		return 0
 	}
 	return step

@@ -297,7 +297,7 @@ func namedSteps(steps []format.Step, ids []string) []format.Step {
 	return slices.DeleteFunc(steps, func(s format.Step) bool {
 		return !slices.ContainsFunc(ids, func(id string) bool {
 			t, err := slurm.ParseTarget(id)
-			return err == nil && meant(t, s.Job) && (!t.HasStep || t.Step == s.Step)
+			return err == nil && names(t, s)
 		})
 	})
 }

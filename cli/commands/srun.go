@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -38,10 +39,12 @@ func srun(args []string, w *World) int {
 	for _, note := range s.Notes {
 		fmt.Fprintf(w.Stderr, "srun: %s\n", note)
 	}
-	l := &launcher{w: w, s: s, want: s.Want, told: make(chan os.Signal, 16), peers: make(chan arrival), job: s.Job, begun: make(chan struct{}), finished: make(chan struct{})}
-	l.want.Umask, l.want.Rlimits = umask(), rlimits(s.Propagate)
-	l.want.Nice = int32(w.Nice)
-	l.want.StdIn, l.want.StdOut, l.want.StdErr = s.Input, s.Output, s.Error
+	l := &launcher{w: w, s: s, told: make(chan os.Signal, 16), peers: make(chan arrival), job: s.Job, begun: make(chan struct{}), finished: make(chan struct{})}
+	for _, one := range append([]*slurm.Step{s}, s.Others...) {
+		one.Want.Umask, one.Want.Rlimits = umask(), rlimits(one.Propagate)
+		one.Want.StdIn, one.Want.StdOut, one.Want.StdErr = one.Input, one.Output, one.Error
+		l.parts = append(l.parts, &component{s: one, job: s.Job})
+	}
 	if s.TestOnly {
 		c, err := w.dial("srun")
 		if err != nil {
@@ -57,8 +60,19 @@ func srun(args []string, w *World) int {
 	if code, ok := h.ask(&s.Allocation); !ok {
 		return code
 	}
-	l.job, l.allocation, l.config = h.job.Id, h.job, h.config
-	go h.watch(func() { l.aborted() })
+	l.job, l.config = h.job.Id, h.config
+	jobs := []*projections.Job{h.job}
+	if len(l.parts) > 1 {
+		var err error
+		if jobs, err = h.components(len(l.parts)); err != nil {
+			h.done(1)
+			return w.complain("srun", err)
+		}
+	}
+	for k, c := range l.parts {
+		c.job, c.allocation = jobs[k].Id, jobs[k]
+	}
+	go h.watch(l.revoked)
 	code := l.run()
 	switch {
 	case !h.giveBack():
@@ -80,27 +94,19 @@ func (w *World) exitError(code int) int {
 
 // launcher is one srun: it has a step made, and is what its tasks read from and write to.
 type launcher struct {
-	w          *World
-	s          *slurm.Step
-	want       *tasks.Want
-	job        uint32
-	allocation *projections.Job // nil: the environment says what there is to know of it
-	config     *events.Config
+	w      *World
+	s      *slurm.Step  // of the first component: what counts for all is said there
+	parts  []*component // one, or those of a heterogeneous job
+	job    uint32       // of several the first
+	config *events.Config
 
-	listener net.Listener
-	token    []byte
-	peers    chan arrival
-	told     chan os.Signal
+	nonce []byte
+	peers chan arrival
+	told  chan os.Signal
 
-	created *tasks.Created
-	count   int // of tasks
-	nodes   []*nodeEnd
-	out     *sink
-	err     *sink
-	window  *sync.Cond
-	stdin   io.Reader // nil: none
-	only    uint32    // the task that has it
-	one     bool
+	count  int        // of tasks, in all components: their ranks go on from one to the next
+	nodes  []*nodeEnd // likewise
+	window *sync.Cond
 
 	mu       sync.Mutex
 	ended    int
@@ -113,7 +119,6 @@ type launcher struct {
 	finished chan struct{}
 	aborting bool
 
-	attached  attached
 	onlookers sync.WaitGroup
 	begun     chan struct{} // closed when all nodes have been told to begin
 	hub       hub
@@ -121,10 +126,32 @@ type launcher struct {
 	mpiByDefault bool // the site wants it, not the user
 }
 
-// step is the step as people name it.
-func (l *launcher) step() string {
-	return strconv.FormatUint(uint64(l.job), 10) + "." + events.StepName(l.created.GetStep())
+// component is the part of a step in one component of a heterogeneous job, which is a step of that job; mostly there is only one.
+type component struct {
+	s          *slurm.Step
+	job        uint32
+	allocation *projections.Job // nil: the environment says what there is to know of it
+
+	listener net.Listener
+	token    []byte
+	created  *tasks.Created
+	begin    *tasks.Begin
+	first    int // tasks of the components before this one
+	count    int // of its own
+	place    int // nodes of the components before this one
+
+	out      *sink
+	err      *sink
+	stdin    io.Reader // nil: none
+	only     uint32    // the task that has it
+	one      bool
+	copied   string // where nodes have the program, if it was copied to them
+	byNode   bool   // each under its own name behind that
+	attached attached
 }
+
+// id is job.step, as people are told it.
+func (c *component) id() string { return fmt.Sprintf("%d.%d", c.job, c.created.GetStep()) }
 
 func (l *launcher) say(format string, args ...any) {
 	if !l.s.Quiet {
@@ -140,7 +167,8 @@ func (l *launcher) fail(format string, args ...any) int {
 // inside runs the step in an allocation that is there.
 func (l *launcher) inside() int {
 	w := l.w
-	if w.Getenv("SLURM_JOB_ID") != strconv.FormatUint(uint64(l.job), 10) || w.Getenv("SLURM_JOB_NODELIST") == "" {
+	plain := len(l.parts) == 1 && l.s.Group == 0 && !l.s.Named
+	if !plain || w.Getenv("SLURM_JOB_ID") != strconv.FormatUint(uint64(l.job), 10) || w.Getenv("SLURM_JOB_NODELIST") == "" {
 		c, err := w.dial("srun")
 		if err != nil {
 			return l.fail("%s", why(err))
@@ -150,21 +178,53 @@ func (l *launcher) inside() int {
 		if err != nil {
 			return l.fail("%s", why(err))
 		}
-		if len(a.GetJobs().GetJobs()) == 0 {
+		var jobs []*projections.Job
+		for _, v := range a.GetJobs().GetJobs() {
+			jobs = append(jobs, v.GetJob())
+		}
+		slices.SortFunc(jobs, func(a, b *projections.Job) int { return int(a.GetHetOffset()) - int(b.GetHetOffset()) })
+		if len(jobs) == 0 {
 			return l.unconfirmed("Invalid job id specified")
 		}
-		l.allocation = a.GetJobs().GetJobs()[0].GetJob()
-		switch {
-		case l.allocation.Over():
-			return l.unconfirmed("Job/step already completing or completed")
-		case l.allocation.GetState() == events.JobState_PENDING:
-			return l.unconfirmed("Job is pending execution")
+		if code, ok := l.assign(jobs); !ok {
+			return code
 		}
 		if got, err := c.Ask(&projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {
 			l.config = got.GetConfig().GetConfig()
 		}
 	}
 	return l.run()
+}
+
+// assign gives each component of the step its part of the allocation.
+func (l *launcher) assign(jobs []*projections.Job) (code int, ok bool) {
+	het := jobs[0].GetHetId() != 0
+	most := len(jobs) - 1
+	last := l.parts[len(l.parts)-1].s
+	switch {
+	case het && jobs[0].GetHetOffset() != 0:
+		return l.unconfirmed("Job not heterogeneous job leader"), false
+	case last.Group > most && last.Named:
+		return l.fail("Requested het-group offset exceeds highest hetjob index (%d > %d)", last.Group, most), false
+	case !het && last.Named:
+		return l.fail("No directives to start application on any available hetjob components"), false
+	case last.Group > most && !het:
+		n := jobs[0].GetAllocation().NodeCount()
+		return l.fail("Allocation failure of 1 nodes: job size of %d, already allocated %d nodes to previous components.", n, n), false
+	case last.Group > most:
+		return l.fail("Attempt to run a job step with het group value of %d, but the job allocation has maximum value of %d", last.Group, most), false
+	}
+	for _, c := range l.parts {
+		j := jobs[c.s.Group]
+		switch {
+		case j.Over():
+			return l.unconfirmed("Job/step already completing or completed"), false
+		case j.GetState() == events.JobState_PENDING:
+			return l.unconfirmed("Job is pending execution"), false
+		}
+		c.job, c.allocation = j.GetId(), j
+	}
+	return 0, true
 }
 
 // unconfirmed says that there is no such allocation.
@@ -176,35 +236,47 @@ func (l *launcher) unconfirmed(why string) int {
 
 func (l *launcher) run() int {
 	signal.Notify(l.told, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE)
-	begin, code, ok := l.prepare()
-	if !ok {
+	if code, ok := l.prepare(); !ok {
 		return code
 	}
 	defer l.closeFiles()
-	defer func() { l.listener.Close() }() // another one where the site has ports for it
-	if code, ok := l.create(); !ok {
-		return code
-	}
-	defer l.leave()
-	if l.s.MultiProg {
-		if code, ok := l.programs(begin); !ok {
+	defer l.closePorts()
+	for _, c := range l.parts {
+		if code, ok := l.create(c); !ok {
 			return code
 		}
 	}
-	if err := l.streams(begin); err != nil {
-		return l.fail("%v", err)
+	defer l.leave()
+	for _, c := range l.parts {
+		if len(l.parts) > 1 {
+			c.begin.Within = &tasks.Within{Tasks: uint32(c.first), Nodes: uint32(c.place)}
+		}
+		if c.s.MultiProg {
+			if code, ok := l.programs(c); !ok {
+				return code
+			}
+		}
+		if err := l.streams(c); err != nil {
+			return l.fail("%v", err)
+		}
+		if code, ok := l.copyProgram(c); !ok {
+			return code
+		}
+		c.begin.Mpi = l.mpi()
+		c.begin.Environ = l.environ(c)
+		c.begin.Memory = c.s.Memory
 	}
-	begin.Mpi = l.mpi()
-	begin.Environ = l.environ()
-	begin.Memory = l.s.Memory
-	l.around(l.s.Prolog, "prolog_srun", begin.Environ)
-	defer l.around(l.s.Epilog, "epilog_srun", begin.Environ)
+	first := l.parts[0].begin
+	l.around(l.s.Prolog, "prolog_srun", first.Environ)
+	defer l.around(l.s.Epilog, "epilog_srun", first.Environ)
 	l.states = make([]taskState, l.count)
 	l.window = sync.NewCond(&sync.Mutex{})
-	l.out.tasks, l.err.tasks = l.count, l.count
-	restore := l.terminal(begin)
+	for _, c := range l.parts {
+		c.out.tasks, c.err.tasks = l.count, l.count
+	}
+	restore := l.terminal(first)
 	defer restore()
-	if code, ok := l.gather(begin); !ok {
+	if code, ok := l.gather(); !ok {
 		return code
 	}
 	close(l.begun)
@@ -216,12 +288,12 @@ func (l *launcher) run() int {
 		readers.Wait()
 		close(l.finished)
 	}()
-	if l.stdin != nil {
-		go l.feed(l.stdin)
-	}
+	l.feedAll()
 	l.heed()
-	l.out.flush()
-	l.err.flush()
+	for _, c := range l.parts {
+		c.out.flush()
+		c.err.flush()
+	}
 	restore()
 	l.dismiss()
 	l.mu.Lock()
@@ -230,31 +302,42 @@ func (l *launcher) run() int {
 	return l.code
 }
 
-// prepare opens files and the port that nodes come to, before anything is started.
-func (l *launcher) prepare() (begin *tasks.Begin, code int, ok bool) {
-	s := l.s
-	begin = &tasks.Begin{Dir: []byte(s.Spec.WorkDir), Pty: s.Pty, TaskProlog: []byte(s.TaskProlog), TaskEpilog: []byte(s.TaskEpilog)}
-	if !s.MultiProg {
-		p := &tasks.Program{}
-		for _, a := range s.Command {
-			p.Argv = append(p.Argv, []byte(a))
+// prepare opens the ports that nodes come to, before anything is started.
+func (l *launcher) prepare() (code int, ok bool) {
+	for _, c := range l.parts {
+		s := c.s
+		c.begin = &tasks.Begin{Dir: []byte(s.Spec.WorkDir), Pty: s.Pty, TaskProlog: []byte(s.TaskProlog), TaskEpilog: []byte(s.TaskEpilog)}
+		if !s.MultiProg {
+			p := &tasks.Program{}
+			for _, a := range s.Command {
+				p.Argv = append(p.Argv, []byte(a))
+			}
+			c.begin.Programs = []*tasks.Program{p}
 		}
-		begin.Programs = []*tasks.Program{p}
+		var err error
+		if c.listener, err = listen(); err != nil {
+			l.closePorts()
+			return l.fail("no port can be opened for the tasks' input and output: %v", err), false
+		}
+		c.token = make([]byte, 32)
+		rand.Read(c.token)
+		go l.accept(c, c.listener)
 	}
-	var err error
-	if l.listener, err = listen(); err != nil {
-		return nil, l.fail("no port can be opened for the tasks' input and output: %v", err), false
+	return 0, true
+}
+
+func (l *launcher) closePorts() {
+	for _, c := range l.parts {
+		if c.listener != nil {
+			c.listener.Close()
+		}
 	}
-	l.token = make([]byte, 32)
-	rand.Read(l.token)
-	go l.accept(l.listener)
-	return begin, 0, true
 }
 
 // bound tells what tasks are to be bound to. Where the site binds nothing (TaskPlugin without task/affinity) and it was asked for, that is
 // said.
-func (l *launcher) bound() []string {
-	b, spec := l.s.Bind, l.s.Spec
+func (l *launcher) bound(c *component) []string {
+	b, spec := c.s.Bind, c.s.Spec
 	if b.Given || spec.GetThreadsPerCore() == 1 {
 		if l.config == nil {
 			if a, err := l.w.ask("srun", &projections.Ask{What: &projections.Ask_Config{Config: &projections.AskConfig{}}}); err == nil {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -86,9 +87,9 @@ func (a *attached) over() {
 }
 
 // attach takes one more in, and passes on what it sends, until it leaves.
-func (l *launcher) attach(peer *tasks.Peer) {
+func (l *launcher) attach(c *component, peer *tasks.Peer) {
 	o := &onlooker{peer: peer, line: make(chan tasks.Frame, onlookerLine)}
-	a := &l.attached
+	a := &c.attached
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
@@ -127,30 +128,35 @@ func (l *launcher) attach(peer *tasks.Peer) {
 		switch f.Kind {
 		case tasks.KindStdin:
 			if len(f.Data) > 0 { // what one of several has no more of is no end
-				l.pass(l.nodesOf(f.Number), f.Number, f.Data)
+				l.pass(l.targets(c, f.Number), f.Data)
 			}
 		case tasks.KindSize:
-			for _, n := range l.nodes {
+			for _, n := range l.targets(c, tasks.AllTasks) {
 				n.peer.Send(f.Kind, f.Number, f.Data)
 			}
 		}
 	}
 }
 
-// nodesOf are the nodes with a task, or all of them.
-func (l *launcher) nodesOf(rank uint32) []*nodeEnd {
-	if rank == tasks.AllTasks {
-		return l.nodes
+// targets are the nodes of a component with a task, or all of them. The rank is one within the component.
+func (l *launcher) targets(c *component, rank uint32) (out []target) {
+	for _, n := range l.nodes {
+		switch global := rank + uint32(c.first); {
+		case n.of != c:
+		case rank == tasks.AllTasks:
+			out = append(out, target{n, rank})
+		case slices.Contains(n.tasks, global):
+			out = append(out, target{n, global})
+		}
 	}
-	if int(rank) < len(l.states) {
-		return []*nodeEnd{l.nodes[l.states[rank].node]}
-	}
-	return nil
+	return out
 }
 
 // dismiss lets those who look on hear the rest.
 func (l *launcher) dismiss() {
-	l.attached.over()
+	for _, c := range l.parts {
+		c.attached.over()
+	}
 	done := make(chan struct{})
 	go func() {
 		l.onlookers.Wait()

@@ -18,6 +18,7 @@ import (
 
 type arrival struct {
 	peer *tasks.Peer
+	of   *component // of a step; nil: of something else
 	node uint32
 }
 
@@ -28,21 +29,21 @@ func listen() (net.Listener, error) {
 	return c.Listen(context.Background(), "tcp", ":0")
 }
 
-func (l *launcher) accept(from net.Listener) {
+func (l *launcher) accept(to *component, from net.Listener) {
 	for {
 		c, err := from.Accept()
 		if err != nil {
 			return
 		}
 		go func() {
-			peer, node, err := tasks.Meet(c, l.token)
+			peer, node, err := tasks.Meet(c, to.token)
 			switch {
 			case err != nil:
 				c.Close() // somebody else's
 			case node == tasks.Onlooker:
-				l.attach(peer)
+				l.attach(to, peer)
 			default:
-				l.peers <- arrival{peer, node}
+				l.peers <- arrival{peer, to, node}
 			}
 		}()
 	}
@@ -73,14 +74,16 @@ const (
 	busyFor  = 20 * time.Second
 )
 
-// create has the step made, as soon as there is room for it.
-func (l *launcher) create() (code int, ok bool) {
+// create has the step made, as soon as there is room for it; of several components the part of one.
+func (l *launcher) create(c *component) (code int, ok bool) {
 	w := l.w
-	nonce := make([]byte, 16)
-	rand.Read(nonce)
+	if l.nonce == nil { // the same for all: so they have one number
+		l.nonce = make([]byte, 16)
+		rand.Read(l.nonce)
+	}
 	reach := addresses()
-	ask := &tasks.Create{Job: l.job, Nonce: nonce, Want: l.want, WaitMs: uint32(soonFree.Milliseconds()), Launcher: &tasks.Launcher{
-		Addresses: reach, Port: uint32(l.listener.Addr().(*net.TCPAddr).Port), Token: l.token, Host: w.Host, Boot: tasks.Boot(), Pid: uint32(os.Getpid())}}
+	ask := &tasks.Create{Job: c.job, Nonce: l.nonce, Want: c.s.Want, WaitMs: uint32(soonFree.Milliseconds()), Launcher: &tasks.Launcher{
+		Addresses: reach, Port: uint32(c.listener.Addr().(*net.TCPAddr).Port), Token: c.token, Host: w.Host, Boot: tasks.Boot(), Pid: uint32(os.Getpid())}}
 	answers := make(chan *tasks.Reply, 1)
 	errs := make(chan error, 1)
 	var conn *wire.Conn
@@ -105,24 +108,27 @@ func (l *launcher) create() (code int, ok bool) {
 		go put()
 		select {
 		case err := <-errs:
-			return l.fail("Unable to create step for job %d: %s", l.job, why(err)), false
+			return l.fail("Unable to create step for job %d: %s", c.job, why(err)), false
 		case s := <-l.told:
 			if s == syscall.SIGCONT {
 				continue
 			}
-			l.say("Cancelled pending step for job %d", l.job)
+			l.say("Cancelled pending step for job %d", c.job)
 			return 128 + int(s.(syscall.Signal)), false
 		case r := <-answers:
 			switch {
 			case r.Refusal == tasks.Refusal_NOT_REFUSED:
-				l.created = r.Created
+				c.created, c.first, c.place = r.Created, l.count, len(l.nodes)
 				l.siteSays(r.Created.Site)
 				for _, p := range r.Created.Parts {
-					l.count += len(p.Tasks)
-					l.nodes = append(l.nodes, &nodeEnd{name: p.Node, tasks: p.Tasks, room: tasks.Window})
+					for i := range p.Tasks {
+						p.Tasks[i] += uint32(c.first)
+					}
+					c.count += len(p.Tasks)
+					l.nodes = append(l.nodes, &nodeEnd{of: c, name: p.Node, tasks: p.Tasks, room: tasks.Window})
 				}
-				if said {
-					l.say("Step created for StepId=%s", l.step())
+				if l.count += c.count; said {
+					l.say("Step created for StepId=%s", c.id())
 				}
 				if r.Created.Warning != "" {
 					l.say("%s", r.Created.Warning)
@@ -130,30 +136,30 @@ func (l *launcher) create() (code int, ok bool) {
 				conn.Close()
 				return 0, true
 			case r.Refusal == tasks.Refusal_BAD_PORT:
-				if err := l.listenWithin(r.Text); err != nil {
+				if err := l.listenWithin(c, r.Text); err != nil {
 					return l.fail("%v", err), false
 				}
-				ask.Launcher.Port = uint32(l.listener.Addr().(*net.TCPAddr).Port)
+				ask.Launcher.Port = uint32(c.listener.Addr().(*net.TCPAddr).Port)
 			case r.Refusal == tasks.Refusal_BUSY && l.s.Immediate == 0, r.Refusal == tasks.Refusal_NOT_RUNNING && l.s.Immediate == 0:
 				if !said {
 					said = true
-					l.say("Job %d step creation temporarily disabled, retrying (%s)", l.job, r.Text)
+					l.say("Job %d step creation temporarily disabled, retrying (%s)", c.job, r.Text)
 				}
 				ask.WaitMs = uint32(busyFor.Milliseconds())
 				if r.Refusal == tasks.Refusal_NOT_RUNNING {
 					select {
 					case s := <-l.told:
-						l.say("Cancelled pending step for job %d", l.job)
+						l.say("Cancelled pending step for job %d", c.job)
 						return 128 + int(s.(syscall.Signal)), false
 					case <-time.After(time.Second):
 					}
 				}
 			case r.Refusal == tasks.Refusal_BAD_BIND:
-				return l.notBound(r), false
-			case r.Refusal == tasks.Refusal_TOO_MANY_NODES && l.want.MinNodes > 0:
+				return l.notBound(c, r), false
+			case r.Refusal == tasks.Refusal_TOO_MANY_NODES && c.s.Want.MinNodes > 0:
 				return l.fail("%s", capital(r.Text)), false
 			default:
-				return l.fail("Unable to create step for job %d: %s", l.job, r.Text), false
+				return l.fail("Unable to create step for job %d: %s", c.job, r.Text), false
 			}
 		}
 	}
@@ -163,9 +169,9 @@ func (l *launcher) create() (code int, ok bool) {
 const badBind = 192
 
 // notBound says why no task was started.
-func (l *launcher) notBound(r *tasks.Reply) int {
+func (l *launcher) notBound(c *component, r *tasks.Reply) int {
 	node, text, _ := strings.Cut(r.Text, ": ")
-	for _, line := range []string{"error: " + text, fmt.Sprintf("error: Task launch for StepId=%d.%d failed on node %s: Unable to satisfy cpu bind request", l.job, r.GetCreated().GetStep(), node),
+	for _, line := range []string{"error: " + text, fmt.Sprintf("error: Task launch for StepId=%d.%d failed on node %s: Unable to satisfy cpu bind request", c.job, r.GetCreated().GetStep(), node),
 		"error: Application launch failed: Unable to satisfy cpu bind request", "Job step aborted"} {
 		fmt.Fprintf(l.w.Stderr, "srun: %s\n", line)
 	}

@@ -26,7 +26,7 @@ func (l *launcher) mpi() *tasks.Mpi {
 	if l.s.MPI == "" || l.s.MPI == "none" {
 		return nil
 	}
-	m := &tasks.Mpi{Kind: l.s.MPI, ByDefault: l.mpiByDefault}
+	m := &tasks.Mpi{Kind: l.s.MPI, ByDefault: l.mpiByDefault, Id: l.parts[0].id()}
 	for _, n := range l.nodes {
 		m.Places = append(m.Places, &tasks.Place{Node: n.name, Tasks: n.tasks})
 	}

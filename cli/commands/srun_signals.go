@@ -18,11 +18,30 @@ import (
 func (l *launcher) aborted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.aborting || l.created == nil {
+	if l.aborting || l.parts[0].created == nil {
 		return
 	}
 	l.aborting = true
-	l.say("Job step aborted: Waiting up to %d seconds for job step to finish.", l.created.KillWaitS+2)
+	l.say("Job step aborted: Waiting up to %d seconds for job step to finish.", l.parts[0].created.KillWaitS+2)
+}
+
+// silence is how much longer than the site's KillWait nodes may say nothing once the allocation is taken away: what is lost never says a word.
+const silence = 10 * time.Second
+
+// revoked is called when the allocation was taken away. The nodes that are left end the step themselves; who is not heard of is gone.
+func (l *launcher) revoked() {
+	l.aborted()
+	wait := silence
+	if created := l.parts[0].created; created != nil {
+		wait += time.Duration(created.KillWaitS) * time.Second
+	}
+	time.AfterFunc(wait, func() {
+		for _, n := range l.nodes {
+			if n.peer != nil {
+				n.peer.Close()
+			}
+		}
+	})
 }
 
 // heed passes signals on until the step is over.
@@ -40,12 +59,14 @@ func (l *launcher) heed() {
 			case syscall.SIGINT:
 				switch {
 				case l.s.Quit || l.s.NoStatus && last.IsZero() || !last.IsZero() && time.Since(last) <= time.Second:
-					l.say("sending Ctrl-C to StepId=%s", l.step())
+					for _, c := range l.parts {
+						l.say("sending Ctrl-C to StepId=%s", c.id())
+					}
 					go func() {
 						l.signalAll(syscall.SIGCONT)
 						l.signalAll(sig)
 						l.aborted()
-						time.AfterFunc(time.Duration(l.created.KillWaitS)*time.Second, func() { l.endAll(true) })
+						time.AfterFunc(time.Duration(l.parts[0].created.KillWaitS)*time.Second, func() { l.endAll(true) })
 					}()
 				default:
 					l.say("interrupt (one more within 1 sec to abort)")
@@ -56,7 +77,7 @@ func (l *launcher) heed() {
 				l.say("forcing job termination")
 				go func() {
 					l.aborted()
-					l.endAll(false)
+					l.endAll(true)
 				}()
 			default:
 				go l.signalAll(sig)

@@ -35,14 +35,24 @@ func (l *launcher) siteSays(site *tasks.Site) {
 	}
 }
 
-// listenWithin opens another port in place of the first one, a free one of the site's SrunPortRange. They are tried from a
-// random one on, as there may be many launchers.
-func (l *launcher) listenWithin(text string) error {
+// listenWithin opens another port in place of the first one, a free one of the site's SrunPortRange.
+func (l *launcher) listenWithin(c *component, text string) error {
+	c.listener.Close()
+	opened, err := listenIn(text)
+	if err != nil {
+		return err
+	}
+	c.listener = opened
+	go l.accept(c, opened)
+	return nil
+}
+
+// listenIn opens a free port of a range. They are tried from a random one on, as there may be many launchers.
+func listenIn(text string) (net.Listener, error) {
 	from, to, ok := tasks.PortRange(text)
 	if !ok {
-		return fmt.Errorf("SrunPortRange=%s is no range of ports", text)
+		return nil, fmt.Errorf("SrunPortRange=%s is no range of ports", text)
 	}
-	l.listener.Close()
 	conf := net.ListenConfig{}
 	conf.SetMultipathTCP(false)
 	count := to - from + 1
@@ -50,12 +60,10 @@ func (l *launcher) listenWithin(text string) error {
 	for i := range count {
 		port := from + (first+i)%count
 		if opened, err := conf.Listen(context.Background(), "tcp", fmt.Sprintf(":%d", port)); err == nil {
-			l.listener = opened
-			go l.accept(opened)
-			return nil
+			return opened, nil
 		}
 	}
-	return fmt.Errorf("no port of SrunPortRange=%s is free on this host for the tasks' input and output", text)
+	return nil, fmt.Errorf("no port of SrunPortRange=%s is free on this host for the tasks' input and output", text)
 }
 
 // around runs a program of the site or the user here, before the step or after it, with the command's words as arguments.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,23 +15,21 @@ import (
 	"time"
 
 	"stint/cli/slurm"
-	"stint/events"
 	"stint/events/filename"
 	"stint/executor/tasks"
 )
 
 // sink is where one stream of the tasks goes here: a file or srun's own. Tasks' lines are kept whole.
 type sink struct {
-	mu       sync.Mutex
-	w        io.Writer
-	file     *os.File
-	label    bool
-	raw      bool // as it comes
-	tasks    int
-	part     map[uint32][]byte
-	labelled []byte // to be used again
-	broken   bool
-	lost     func(error) // told once of a file that takes no more
+	mu     sync.Mutex
+	w      io.Writer
+	file   *os.File
+	label  bool
+	raw    bool // as it comes
+	tasks  int
+	part   map[uint32][]byte
+	broken bool
+	lost   func(error) // told once of a file that takes no more
 }
 
 // longest is how much of a line is kept back for its end.
@@ -74,17 +73,16 @@ func (s *sink) line(rank uint32, data []byte) {
 		s.put(data)
 		return
 	}
-	number, width := strconv.Itoa(int(rank)), len(strconv.Itoa(s.tasks-1))
-	before := strings.Repeat(" ", max(0, width-len(number))) + number + ": "
-	b := s.labelled[:0]
+	width := len(strconv.Itoa(s.tasks - 1))
+	var b bytes.Buffer
 	for l := range bytes.Lines(data) {
-		b = append(append(b, before...), l...)
+		fmt.Fprintf(&b, "%*d: ", width, rank)
+		b.Write(l)
 		if l[len(l)-1] != '\n' {
-			b = append(b, '\n')
+			b.WriteByte('\n')
 		}
 	}
-	s.put(b)
-	s.labelled = b
+	s.put(b.Bytes())
 }
 
 func (s *sink) put(data []byte) {
@@ -116,24 +114,31 @@ func (s *sink) flush() {
 }
 
 // place decides where a stream goes: a name as given to -o or -e, and whether the node or srun opens it.
-func (l *launcher) place(name string, own io.Writer) (*tasks.Stream, *sink, error) {
-	s := &sink{w: own, label: l.s.Label, raw: l.s.Unbuffered || l.s.Pty}
+func (l *launcher) place(c *component, name string, own io.Writer) (*tasks.Stream, *sink, error) {
+	s := &sink{w: own, label: c.s.Label, raw: c.s.Unbuffered || c.s.Pty}
 	lower := strings.ToLower(name)
 	switch {
 	case name == "" || lower == "all":
-		return &tasks.Stream{}, s, nil
+		return &tasks.Stream{}, l.shared(c, s), nil
 	case lower == "none":
 		return &tasks.Stream{Way: tasks.Way_NOTHING}, s, nil
 	}
-	if n, err := strconv.ParseUint(name, 10, 31); err == nil && int(n) < l.count {
-		return &tasks.Stream{Way: tasks.Way_ONE, Only: uint32(n)}, s, nil
+	if n, err := strconv.ParseUint(name, 10, 31); err == nil && int(n) < c.count {
+		return &tasks.Stream{Way: tasks.Way_ONE, Only: uint32(n) + uint32(c.first)}, s, nil
 	}
-	path := l.fileName(name)
+	path := l.fileName(c, name)
 	if filename.PerTask(name) {
-		return &tasks.Stream{Way: tasks.Way_FILES, Path: []byte(path), Append: l.s.Append}, s, nil
+		return &tasks.Stream{Way: tasks.Way_FILES, Path: []byte(path), Append: c.s.Append}, s, nil
+	}
+	for _, before := range l.parts {
+		for _, o := range []*sink{before.out, before.err} {
+			if before != c && o != nil && o.file != nil && o.file.Name() == path && o.label == s.label {
+				return &tasks.Stream{}, o, nil
+			}
+		}
 	}
 	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	if l.s.Append {
+	if c.s.Append {
 		mode = os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	}
 	f, err := os.OpenFile(path, mode, 0o666)
@@ -147,17 +152,29 @@ func (l *launcher) place(name string, own io.Writer) (*tasks.Stream, *sink, erro
 	return &tasks.Stream{}, s, nil
 }
 
+// shared is a sink like this one that a component before has, so that each line comes out whole.
+func (l *launcher) shared(c *component, s *sink) *sink {
+	for _, before := range l.parts {
+		for _, o := range []*sink{before.out, before.err} {
+			if before != c && o != nil && o.file == nil && o.w == s.w && o.label == s.label && o.raw == s.raw {
+				return o
+			}
+		}
+	}
+	return s
+}
+
 // fileName puts into a pattern what is known here; what nodes put in themselves stays (%t %n %N, and %% in such a pattern).
-func (l *launcher) fileName(pattern string) string {
-	n := slurm.Names{Job: l.job, Step: events.StepName(l.created.Step), JobName: l.s.Spec.Name}
-	if v := l.w.Getenv("SLURM_JOB_NAME"); v != "" && l.allocation == nil {
+func (l *launcher) fileName(c *component, pattern string) string {
+	n := slurm.Names{Job: c.job, Step: strconv.FormatUint(uint64(c.created.Step), 10), JobName: c.s.Spec.Name}
+	if v := l.w.Getenv("SLURM_JOB_NAME"); v != "" && c.allocation == nil {
 		n.JobName = v
 	}
 	if a, err := strconv.ParseUint(l.w.Getenv("SLURM_ARRAY_JOB_ID"), 10, 32); err == nil {
 		t, _ := strconv.ParseUint(l.w.Getenv("SLURM_ARRAY_TASK_ID"), 10, 32)
 		n.Array, n.Task = uint32(a), uint32(t)
 	}
-	if j := l.allocation; j != nil {
+	if j := c.allocation; j != nil {
 		n.User = j.GetOwner().GetUser()
 		if j.GetHasTask() {
 			n.Array, n.Task = j.GetArrayId(), j.GetArrayTask()
@@ -171,31 +188,31 @@ func (l *launcher) fileName(pattern string) string {
 		name = filename.BeforeNode(pattern, n)
 	}
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(l.s.Spec.WorkDir, name)
+		name = filepath.Join(c.s.Spec.WorkDir, name)
 	}
 	return name
 }
 
 // streams decides where the tasks' streams go.
-func (l *launcher) streams(begin *tasks.Begin) error {
-	s := l.s
+func (l *launcher) streams(c *component) error {
+	s, begin := c.s, c.begin
 	var err error
-	if begin.Stdout, l.out, err = l.place(s.Output, l.w.Stdout); err != nil {
+	if begin.Stdout, c.out, err = l.place(c, s.Output, l.w.Stdout); err != nil {
 		return err
 	}
 	switch {
 	case s.Pty:
 		begin.Stdout, begin.Stderr = &tasks.Stream{Way: tasks.Way_ONE}, &tasks.Stream{Way: tasks.Way_ONE}
-		l.err = l.out
+		c.err = c.out
 	case s.Error == "" && s.Output != "" && begin.Stdout.Way != tasks.Way_NOTHING && begin.Stdout.Way != tasks.Way_ONE:
 		// Both into one file.
-		if l.err = l.out; begin.Stdout.Way == tasks.Way_FILES {
+		if c.err = c.out; begin.Stdout.Way == tasks.Way_FILES {
 			begin.Stderr = &tasks.Stream{Way: tasks.Way_SAME}
 		} else {
 			begin.Stderr = &tasks.Stream{}
 		}
 	default:
-		if begin.Stderr, l.err, err = l.place(s.Error, l.w.Stderr); err != nil {
+		if begin.Stderr, c.err, err = l.place(c, s.Error, l.w.Stderr); err != nil {
 			return err
 		}
 	}
@@ -206,58 +223,74 @@ func (l *launcher) streams(begin *tasks.Begin) error {
 	case s.Pty, s.Input == "", lower == "all":
 	case lower == "none":
 		begin.Stdin.Way = tasks.Way_NOTHING
-	case nerr == nil && int(n) < l.count:
-		begin.Stdin.Way, begin.Stdin.Only = tasks.Way_ONE, uint32(n)
+	case nerr == nil && int(n) < c.count:
+		begin.Stdin.Way, begin.Stdin.Only = tasks.Way_ONE, uint32(n)+uint32(c.first)
 	case filename.PerTask(s.Input):
-		begin.Stdin.Way, begin.Stdin.Path = tasks.Way_FILES, []byte(l.fileName(s.Input))
+		begin.Stdin.Way, begin.Stdin.Path = tasks.Way_FILES, []byte(l.fileName(c, s.Input))
 	default:
-		f, err := os.Open(l.fileName(s.Input))
+		f, err := os.Open(l.fileName(c, s.Input))
 		if err != nil {
-			return fmt.Errorf("Could not open stdin file %s: %w", l.fileName(s.Input), plain(err))
+			return fmt.Errorf("Could not open stdin file %s: %w", l.fileName(c, s.Input), plain(err))
 		}
-		l.stdin = f
+		c.stdin = f
 		return nil
 	}
 	if w := begin.Stdin.Way; w == tasks.Way_LAUNCHER || w == tasks.Way_ONE {
-		l.stdin = l.w.Stdin
+		c.stdin = l.w.Stdin
 	}
-	l.only, l.one = begin.Stdin.Only, begin.Stdin.Way == tasks.Way_ONE || s.Pty
+	c.only, c.one = begin.Stdin.Only, begin.Stdin.Way == tasks.Way_ONE || s.Pty
 	return nil
 }
 
 func (l *launcher) closeFiles() {
-	for _, s := range []*sink{l.out, l.err} {
-		if s != nil && s.file != nil {
-			s.file.Close()
+	for _, c := range l.parts {
+		for _, s := range []*sink{c.out, c.err} {
+			if s != nil && s.file != nil {
+				s.file.Close()
+			}
 		}
 	}
 }
 
-// feed sends stdin to the tasks, no more than they read.
-func (l *launcher) feed(in io.Reader) {
-	number := uint32(tasks.AllTasks)
-	to := l.nodes
-	if l.one {
-		number = l.only
-		to = nil
+// target is a node that stdin goes to, and the task there, or all of them.
+type target struct {
+	*nodeEnd
+	number uint32
+}
+
+// feedAll sends stdin to the tasks that have it: what comes here to those of all components, a file of a component's own to its own.
+func (l *launcher) feedAll() {
+	var from []io.Reader
+	to := map[io.Reader][]target{}
+	for _, c := range l.parts {
+		if c.stdin == nil {
+			continue
+		}
+		if _, known := to[c.stdin]; !known {
+			from = append(from, c.stdin)
+		}
 		for _, n := range l.nodes {
-			for _, t := range n.tasks {
-				if t == l.only {
-					to = []*nodeEnd{n}
-				}
+			switch {
+			case n.of != c:
+			case !c.one:
+				to[c.stdin] = append(to[c.stdin], target{n, tasks.AllTasks})
+			case slices.Contains(n.tasks, c.only):
+				to[c.stdin] = append(to[c.stdin], target{n, c.only})
 			}
 		}
 	}
+	for _, in := range from {
+		go l.feed(in, to[in])
+	}
+}
+
+// feed sends stdin to tasks, no more than they read.
+func (l *launcher) feed(in io.Reader, to []target) {
 	buf := make([]byte, 32<<10)
-	for full := 0; ; {
+	for {
 		n, err := in.Read(buf)
-		if n > 0 && !l.pass(to, number, buf[:n]) {
+		if n > 0 && !l.pass(to, buf[:n]) {
 			return
-		}
-		if full++; n < len(buf) {
-			full = 0
-		} else if full == 16 && len(buf) < 128<<10 { // much comes: fewer frames, and yet several in the window
-			buf = make([]byte, 128<<10)
 		}
 		if errors.Is(err, syscall.EIO) { // in the background of a terminal: what is typed is for somebody else
 			select {
@@ -269,7 +302,7 @@ func (l *launcher) feed(in io.Reader) {
 		}
 		if err != nil {
 			for _, n := range to {
-				n.peer.Send(tasks.KindStdin, number, nil)
+				n.peer.Send(tasks.KindStdin, n.number, nil)
 			}
 			return
 		}
@@ -277,7 +310,7 @@ func (l *launcher) feed(in io.Reader) {
 }
 
 // pass sends some bytes to nodes when all that are left have room; false: there are none left.
-func (l *launcher) pass(to []*nodeEnd, number uint32, data []byte) bool {
+func (l *launcher) pass(to []target, data []byte) bool {
 	l.window.L.Lock()
 	for {
 		wait, left := false, 0
@@ -296,7 +329,7 @@ func (l *launcher) pass(to []*nodeEnd, number uint32, data []byte) bool {
 		}
 		l.window.Wait()
 	}
-	var open []*nodeEnd
+	var open []target
 	for _, n := range to {
 		if !n.gone {
 			n.room -= len(data)
@@ -305,7 +338,7 @@ func (l *launcher) pass(to []*nodeEnd, number uint32, data []byte) bool {
 	}
 	l.window.L.Unlock()
 	for _, n := range open {
-		n.peer.Send(tasks.KindStdin, number, data)
+		n.peer.Send(tasks.KindStdin, n.number, data)
 	}
 	return true
 }

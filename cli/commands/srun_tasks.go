@@ -18,8 +18,9 @@ import (
 
 // nodeEnd is the talk with one node.
 type nodeEnd struct {
+	of    *component
 	name  string
-	tasks []uint32
+	tasks []uint32 // their ranks in all of the step
 	peer  *tasks.Peer
 	room  int // bytes of stdin that may still be sent; guarded by window's lock
 	gone  bool
@@ -50,14 +51,14 @@ func (l *launcher) leave() {
 }
 
 // gather waits until all nodes have come, and has them begin.
-func (l *launcher) gather(begin *tasks.Begin) (code int, ok bool) {
+func (l *launcher) gather() (code int, ok bool) {
 	late := time.NewTimer(comeTime)
 	defer late.Stop()
 	for left := len(l.nodes); left > 0; {
 		select {
 		case a := <-l.peers:
-			if int(a.node) < len(l.nodes) && l.nodes[a.node].peer == nil {
-				l.nodes[a.node].peer = a.peer
+			if at := a.of.place + int(a.node); int(a.node) < len(a.of.created.GetParts()) && l.nodes[at].peer == nil {
+				l.nodes[at].peer = a.peer
 				left--
 				continue
 			}
@@ -71,8 +72,8 @@ func (l *launcher) gather(begin *tasks.Begin) (code int, ok bool) {
 					n.peer.Close()
 				}
 			}
-			return l.fail("StepId=%s: no word from %s, whose tasks have not begun: is this host's port %d reachable from there?", l.step(),
-				hostlist.Compress(names), l.listener.Addr().(*net.TCPAddr).Port), false
+			return l.fail("StepId=%s: no word from %s, whose tasks have not begun: is this host's port %d reachable from there?", l.parts[0].id(),
+				hostlist.Compress(names), l.parts[0].listener.Addr().(*net.TCPAddr).Port), false
 		}
 	}
 	for i, n := range l.nodes {
@@ -80,9 +81,9 @@ func (l *launcher) gather(begin *tasks.Begin) (code int, ok bool) {
 			l.states[t].node = i
 		}
 		if l.s.Verbose > 0 {
-			l.say("launching StepId=%s on host %s, %d tasks: %s", l.step(), n.name, len(n.tasks), events.WordsOf(n.tasks...))
+			l.say("launching StepId=%s on host %s, %d tasks: %s", n.of.id(), n.name, len(n.tasks), events.WordsOf(n.of.own(n.tasks)...))
 		}
-		if err := n.peer.Tell(tasks.KindBegin, 0, begin); err != nil {
+		if err := n.peer.Tell(tasks.KindBegin, 0, n.of.beginOn(n.name)); err != nil {
 			n.gone = true
 		}
 	}
@@ -101,11 +102,11 @@ func (l *launcher) hear(i int) {
 		}
 		switch f.Kind {
 		case tasks.KindStdout:
-			l.attached.wrote(f.Kind, f.Number, f.Data)
-			l.out.write(f.Number, f.Data)
+			n.of.attached.wrote(f.Kind, f.Number-uint32(n.of.first), f.Data)
+			n.of.out.write(f.Number, f.Data)
 		case tasks.KindStderr:
-			l.attached.wrote(f.Kind, f.Number, f.Data)
-			l.err.write(f.Number, f.Data)
+			n.of.attached.wrote(f.Kind, f.Number-uint32(n.of.first), f.Data)
+			n.of.err.write(f.Number, f.Data)
 		case tasks.KindSay:
 			fmt.Fprintf(l.w.Stderr, "%s\n", bytes.TrimRight(f.Data, "\n"))
 		case tasks.KindAborted:
@@ -131,7 +132,7 @@ func (l *launcher) hear(i int) {
 			}
 		case tasks.KindQuit:
 			if text := strings.TrimRight(string(f.Data), "\n"); text != "" {
-				fmt.Fprintf(l.w.Stderr, "srun: error: %s: task %d: %s\n", n.name, f.Number, text)
+				fmt.Fprintf(l.w.Stderr, "srun: error: %s: task %d: %s\n", n.name, f.Number-uint32(n.of.first), text)
 			}
 			l.aborted()
 			l.endAll(true)
@@ -143,7 +144,10 @@ func (l *launcher) hear(i int) {
 			if m.UnmarshalVT(f.Data) == nil {
 				l.note(i, f.Kind, m)
 				if f.Kind != tasks.KindStarted {
-					l.attached.ended(f.Data)
+					m.Tasks = n.of.own(m.Tasks)
+					if told, err := m.MarshalVT(); err == nil {
+						n.of.attached.ended(told)
+					}
 				}
 			}
 		}
@@ -234,7 +238,7 @@ func (l *launcher) note(i int, kind tasks.Kind, m *tasks.Told) {
 	if l.s.KillOnBad && !l.ending {
 		l.ending = true
 		l.report()
-		l.say("Terminating StepId=%s", l.step())
+		l.terminating()
 		go l.endAll(false)
 	}
 }
@@ -258,7 +262,8 @@ func (l *launcher) report() {
 		if len(e.ranks) > 1 {
 			what = "tasks"
 		}
-		fmt.Fprintf(l.w.Stderr, "srun: error: %s: %s %s: %s\n", l.nodes[e.node].name, what, events.WordsOf(e.ranks...), e.text)
+		n := l.nodes[e.node]
+		fmt.Fprintf(l.w.Stderr, "srun: error: %s: %s %s: %s\n", n.name, what, events.WordsOf(n.of.own(e.ranks)...), e.text)
 	}
 	l.notes = nil
 }
@@ -272,7 +277,7 @@ func (l *launcher) tooLate() {
 	if open {
 		l.say("First task exited %ds ago", l.s.Wait)
 		l.status()
-		l.say("Terminating StepId=%s", l.step())
+		l.terminating()
 		l.endAll(true)
 	}
 }
@@ -281,19 +286,39 @@ func (l *launcher) tooLate() {
 func (l *launcher) status() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var by [3]events.Words
-	for t, s := range l.states {
-		by[s.state].Set(uint32(t))
-	}
-	for i, text := range []string{"unknown", "running", "exited"} {
-		if n := by[i].Count(); n > 0 {
-			what := "task"
-			if n > 1 {
-				what = "tasks"
+	for _, c := range l.parts {
+		var by [3]events.Words
+		for t, s := range l.states[c.first : c.first+c.count] {
+			by[s.state].Set(uint32(t))
+		}
+		for i, text := range []string{"unknown", "running", "exited"} {
+			if n := by[i].Count(); n > 0 {
+				what := "task"
+				if n > 1 {
+					what = "tasks"
+				}
+				l.say("StepId=%s %s %s: %s", c.id(), what, by[i], text)
 			}
-			l.say("StepId=%s %s %s: %s", l.step(), what, by[i], text)
 		}
 	}
+}
+
+func (l *launcher) terminating() {
+	for _, c := range l.parts {
+		l.say("Terminating StepId=%s", c.id())
+	}
+}
+
+// own are ranks as they are counted within the component.
+func (c *component) own(ranks []uint32) []uint32 {
+	if c.first == 0 {
+		return ranks
+	}
+	out := make([]uint32, len(ranks))
+	for i, r := range ranks {
+		out[i] = r - uint32(c.first)
+	}
+	return out
 }
 
 func (l *launcher) endAll(now bool) {

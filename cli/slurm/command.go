@@ -212,7 +212,7 @@ func ParseStep(s string) (uint32, bool) {
 	case "extern":
 		return events.StepExtern, true
 	case "interactive":
-		return events.StepShell, true
+		return events.StepInteractive, true
 	}
 	n, err := strconv.ParseUint(s, 10, 31)
 	return uint32(n), err == nil && s[0] != '+'

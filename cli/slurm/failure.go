@@ -29,7 +29,7 @@ func (f *Failure) Message(command string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(f.Text, "\n") {
 		b.WriteString(command)
-		if f.Bare {
+		if f.Bare || strings.HasPrefix(line, "fatal: ") {
 			b.WriteString(": ")
 		} else {
 			b.WriteString(": error: ")

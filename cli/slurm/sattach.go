@@ -94,7 +94,7 @@ func ReadSattach(in Input) (*Sattach, error) {
 		return s, refusal("Failed to parse stepid from command line options: %v", err)
 	case !t.HasStep:
 		return s, refusal("Failed to parse stepid from command line options: %s names no step; write JOB.STEP, as %s.0", clip(rest[0]), rest[0])
-	case t.Step > events.StepShell:
+	case t.Step >= events.StepInteractive:
 		return s, refusal("%s cannot be attached to: only numbered steps have an srun that passes on what their tasks read and write", rest[0])
 	}
 	s.Target, s.Job, s.Step = t, t.Job, t.Step

@@ -277,13 +277,6 @@ func (q *request) finish() error {
 	if s.TimeMinS != 0 && s.TimeLimitS != 0 && s.TimeMinS > s.TimeLimitS {
 		return refusal("--time-min is longer than --time; it must be shorter")
 	}
-	if strings.HasPrefix(s.Distribution, "arbitrary") && s.NodeList == "" {
-		if file, _ := Lookup(q.in.Environ)("SLURM_HOSTFILE"); file != "" {
-			if err := q.nodefile(Given{Option: &Option{Name: "nodefile", Arg: Required}, Value: file, Has: true, Source: FromEnvironment}); err != nil {
-				return err
-			}
-		}
-	}
 	if err := q.agree(); err != nil {
 		return err
 	}
@@ -294,7 +287,7 @@ func (q *request) finish() error {
 		s.Switches += "@" + q.waitFor
 	}
 	if q.dist && s.NodeList == "" && strings.HasPrefix(s.Distribution, "arbitrary") {
-		return refusal("--distribution=arbitrary lays tasks out in the order of --nodelist or of the file that SLURM_HOSTFILE names, and there is neither")
+		return refusal("--distribution=arbitrary lays tasks out in the order of --nodelist, which is missing")
 	}
 	environ := q.in.Environ
 	if q.fileEnviron != nil { // what the file holds takes the place of the submitter's environment

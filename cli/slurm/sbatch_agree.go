@@ -2,9 +2,7 @@ package slurm
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"stint/events"
 	"stint/events/hostlist"
@@ -39,9 +37,6 @@ func (q *request) agree() error {
 		if err != nil {
 			return refusal("--nodelist: %v", err)
 		}
-		if strings.HasPrefix(s.Distribution, "arbitrary") {
-			return q.arbitrary(n)
-		}
 		if s.MaxNodes > 0 && uint32(n) > s.MaxNodes {
 			return refusal("--nodelist names %d nodes, and --nodes allows %d at most", n, s.MaxNodes)
 		}
@@ -72,26 +67,6 @@ func (q *request) agree() error {
 		return q.setTasks(nodes * perNode * uint64(s.TasksPerGpu))
 	}
 	return q.planes()
-}
-
-// arbitrary is agree where each task names its node: so many names are in the list, the same ones several times.
-func (q *request) arbitrary(named int) error {
-	s := q.Spec
-	if s.Tasks == 0 {
-		s.Tasks = uint32(named)
-	}
-	if int(s.Tasks) > named {
-		return refusal("--distribution=arbitrary names %d nodes for %d tasks; name one for each", named, s.Tasks)
-	}
-	names, err := hostlist.Expand(s.NodeList, hostlist.MaxHosts)
-	if err != nil {
-		return refusal("--nodelist: %v", err)
-	}
-	names = names[:s.Tasks]
-	slices.Sort(names)
-	s.MinNodes = uint32(len(slices.Compact(names)))
-	s.MaxNodes = s.MinNodes
-	return nil
 }
 
 // tasksOfShape is the number of tasks where a fixed number of nodes, or their shape, is given without one: a task for each thread of each

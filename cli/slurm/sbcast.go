@@ -16,7 +16,7 @@ var SbcastTable = Table{Command: "sbcast", Usage: "[OPTIONS...] SOURCE DESTINATI
 	{"treewidth", 0, Required, T2, 2311, 0, "", "fanout", "N", "the same as --fanout"},
 	{"force", 'f', None, T1, 0, 0, "SBCAST_FORCE", "force", "", "replace a file that is there"},
 	{"help", 0, None, T3, 0, 0, "", "help", "", "show this help"},
-	{"jobid", 'j', Required, T1, 0, 0, "SLURM_JOB_ID", "jobid", "ID", "to the nodes of this job"},
+	{"jobid", 'j', Required, T1, 0, 0, "SLURM_JOB_ID", "jobid", "ID[.STEP]", "to the nodes of this job or step"},
 	{"no-allocation", 'Z', None, T2, 2411, 0, "", "", "", "files go to the nodes of a job, as its user"},
 	{"nodelist", 'w', Required, T2, 2411, 0, "", "nodelist", "NODES", "to these nodes of the job only"},
 	{"preserve", 'p', None, T1, 0, 0, "SBCAST_PRESERVE", "preserve", "", "keep times and mode"},
@@ -33,6 +33,8 @@ var SbcastTable = Table{Command: "sbcast", Usage: "[OPTIONS...] SOURCE DESTINATI
 type Sbcast struct {
 	Print           string // not empty: print it and exit with 0
 	Job             uint32
+	Step            uint32 // with HasStep: to the nodes of this step only
+	HasStep         bool
 	Source, Target  string
 	Nodes           []string // none: all of the job
 	Compress, Force bool
@@ -52,15 +54,9 @@ const (
 var sbcastEffects = once.Value[map[string]func(*Sbcast, Given) error]{Make: func() map[string]func(*Sbcast, Given) error {
 	return map[string]func(*Sbcast, Given) error{
 		"compress": func(s *Sbcast, g Given) error {
-			switch strings.ToLower(g.Value) {
-			case "", "lz4", "zlib", "1", "yes":
-				s.Compress = true
-			case "none", "0", "no":
-				s.Compress = false
-			default:
-				return refusal("--compress=%s is no kind that is known: lz4 or none", clip(g.Value))
-			}
-			return nil
+			var err error
+			s.Compress, err = compressing(g.Value)
+			return err
 		},
 		"fanout":  number("number of nodes", func(s *Sbcast) *int { return &s.Fanout }),
 		"timeout": number("number of seconds", func(s *Sbcast) *int { return &s.Timeout }),
@@ -73,7 +69,7 @@ var sbcastEffects = once.Value[map[string]func(*Sbcast, Given) error]{Make: func
 			if err != nil {
 				return usage("%s: %s is no job id", g.Option.Spelled(), clip(g.Value))
 			}
-			s.Job = t.Job
+			s.Job, s.Step, s.HasStep = t.Job, t.Step, t.HasStep
 			return nil
 		},
 		"nodelist": func(s *Sbcast, g Given) (err error) {
@@ -100,6 +96,17 @@ var sbcastEffects = once.Value[map[string]func(*Sbcast, Given) error]{Make: func
 	}
 
 }}
+
+// compressing reads --compress: what is at hand stands for any kind.
+func compressing(value string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "", "lz4", "zlib", "1", "yes":
+		return true, nil
+	case "none", "0", "no":
+		return false, nil
+	}
+	return false, refusal("--compress=%s is no kind that is known: lz4 or none", clip(value))
+}
 
 // number reads an option that is a whole number, 1 at least.
 func number[R any](what string, field func(*R) *int) func(*R, Given) error {

@@ -132,7 +132,7 @@ func ReadScancel(in Input) (*Scancel, error) {
 			switch {
 			case err != nil:
 				return nil, err
-			case t.HasStep && t.Step >= events.StepShell && in.Release < 2302:
+			case t.HasStep && t.Step >= events.StepInteractive && in.Release < 2302:
 				return nil, refusal("Invalid job id %s: releases before 23.02 take steps by their numbers; -b is for the batch shell", clip(id))
 			}
 			s.Cancel.Targets = append(s.Cancel.Targets, t)

@@ -50,9 +50,9 @@ func SrunTable() *Table { return srunTable.Get() }
 var srunTable = once.Value[*Table]{Make: func() *Table {
 	return &Table{Command: "srun", Usage: "[OPTIONS...] EXECUTABLE [ARGUMENTS...]", Submits: true, Options: append(srunResources(), []Option{
 		{"async", 0, None, T3, 2605, 0, "", "", "", "srun waits for its step; let the shell run it in the background"},
-		{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "", "", "programs are not copied to nodes; put them where every node sees them"},
-		{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "", "", "programs are not copied to nodes; put them where every node sees them"},
-		{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "", "", "programs are not copied to nodes; put them where every node sees them"},
+		{"bcast", 0, Optional, T2, 0, 0, "SLURM_BCAST", "bcast", "PATH", "copy the program to the nodes first, to this file or into this folder/"},
+		{"bcast-exclude", 0, Required, T3, 0, 0, "SLURM_BCAST_EXCLUDE", "step-noted", "PATHS", "no effect here: libraries are not copied, so none is left out"},
+		{"compress", 0, Optional, T2, 0, 0, "SLURM_COMPRESS", "bcast-compress", "KIND", "with --bcast: compress what is copied"},
 		{"cpu-bind", 0, Required, T1, 0, 0, "SLURM_CPU_BIND", "cpu-bind", "KIND", "which CPUs tasks are bound to: none, sockets, cores, threads, ldoms, rank, map_cpu:LIST, mask_cpu:LIST; verbose tells it"},
 		{"disable-status", 'X', None, T2, 0, 0, "SLURM_DISABLE_STATUS", "disable-status", "", "pass the first Ctrl-C on instead of showing the tasks"},
 		{"epilog", 0, Required, T2, 0, 0, "SLURM_EPILOG", "epilog", "PROGRAM", "run here after the step; none: not even that of the site"},
@@ -60,11 +60,10 @@ var srunTable = once.Value[*Table]{Make: func() *Table {
 		{"exact", 0, None, T1, 0, 0, "SLURM_EXACT", "exact", "", "only the CPUs that the tasks need"},
 		{"export", 0, Required, T1, 0, 0, "SRUN_EXPORT_ENV SLURM_EXPORT_ENV", "export", "LIST", "environment to pass: ALL, NONE, or names and NAME=VALUE"},
 		{"external-launcher", 0, None, T2, 2311, 0, "", "overlap", "", "start a launcher of tasks, which share what the allocation has"},
-		{"het-group", 0, Required, T2, 0, 0, "", "", "", "a step runs in one component of a heterogeneous job; name it with --jobid"},
+		{"het-group", 0, Required, T2, 0, 0, "", "het-group", "LIST", "run in these components of a heterogeneous job, counted from 0"},
 		{"ignore-signals", 0, Required, T3, 2605, 0, "", "", "", "srun passes the signals it gets on to its tasks"},
 		{"immediate", 'I', Optional, T1, 0, 0, "SLURM_IMMEDIATE", "immediate", "SECONDS", "give up if nothing is granted within this time (1)"},
 		{"input", 'i', Required, T1, 0, 0, "SRUN_INPUT SLURM_STDINMODE", "step-input", "FILE", "file for standard input, none, all, or a task's number"},
-		{"interactive", 0, None, T2, 0, 0, "", "interactive-step", "", "run the interactive step of the allocation, on its first node (salloc does)"},
 		{"jobid", 0, Required, T1, 0, 0, "SLURM_JOB_ID SLURM_JOBID", "jobid", "ID", "run in the allocation of this job"},
 		{"kill-on-bad-exit", 'K', Optional, T1, 0, 0, "SLURM_KILL_BAD_EXIT", "kill-on-bad-exit", "0|1", "end all tasks when one fails"},
 		{"label", 'l', None, T1, 0, 0, "SLURM_LABELIO", "label", "", "put each task's number before its lines"},
@@ -81,7 +80,7 @@ var srunTable = once.Value[*Table]{Make: func() *Table {
 		{"pty", 0, Optional, T1, 0, 0, "", "pty", "", "give task 0 a terminal"},
 		{"quit-on-interrupt", 0, None, T2, 0, 0, "", "quit-on-interrupt", "", "end the step at the first Ctrl-C"},
 		{"relative", 'r', Required, T2, 0, 0, "", "relative", "N", "begin at this node of the allocation, counted from 0"},
-		{"send-libs", 0, Optional, T2, 0, 0, "SLURM_SEND_LIBS", "", "", "programs are not copied to nodes; put them where every node sees them"},
+		{"send-libs", 0, Optional, T2, 0, 0, "SLURM_SEND_LIBS", "send-libs", "", "libraries are not copied to nodes; put them where every node sees them"},
 		{"slurmd-debug", 0, Required, T3, 0, 0, "SLURMD_DEBUG", "step-noted", "LEVEL", "no effect here: nodes log as they are configured to"},
 		{"task-epilog", 0, Required, T2, 0, 0, "SLURM_TASK_EPILOG", "task-epilog", "PROGRAM", "run after each task"},
 		{"task-prolog", 0, Required, T2, 0, 0, "SLURM_TASK_PROLOG", "task-prolog", "PROGRAM", "run before each task; its lines `export NAME=VALUE` count"},
@@ -140,12 +139,20 @@ type Step struct {
 	Distribution string // as tasks are told
 	Old          bool   // 22.05
 
-	Bind       CPUBind
+	Bind CPUBind
+
+	Bcast         bool   // the program is to be copied to the nodes
+	BcastTo       string // to this file, or into this folder/; empty: wherever the site says
+	BcastCompress bool
+
+	Group  int     // its place in a heterogeneous job
+	Named  bool    // it was asked for by --het-group
+	Others []*Step // the further components of a step of several, in the order of their places
+
 	Memory     *tasks.Memory // --mem-bind; nil: nothing was said
 	MemoryList string        // as it is told
 
 	overlap, exact, cpus bool
-	interactive          bool
 	relative             *uint32
 	multiple             string
 }
@@ -167,13 +174,22 @@ func MPIKind(value string) string {
 // stepEffects are the options of srun that sbatch has not.
 var stepEffects = once.Value[map[string]func(*Step, Given) error]{Make: func() map[string]func(*Step, Given) error {
 	return map[string]func(*Step, Given) error{
-		"cpu-bind":          (*Step).cpuBind,
+		"cpu-bind":       (*Step).cpuBind,
+		"bcast":          func(s *Step, g Given) error { s.Bcast, s.BcastTo = true, g.Value; return nil },
+		"bcast-compress": func(s *Step, g Given) (err error) { s.BcastCompress, err = compressing(g.Value); return err },
+		"send-libs": func(s *Step, g Given) error {
+			switch strings.ToLower(g.Value) {
+			case "no", "n", "0", "off":
+				return nil
+			}
+			return refusal("--send-libs is not supported by Stint yet; put the libraries where every node sees them, and leave it out")
+		},
+		"het-group":         func(*Step, Given) error { return nil }, // read by Srun
 		"disable-status":    func(s *Step, _ Given) error { s.NoStatus = true; return nil },
 		"step-error":        func(s *Step, g Given) error { s.Error = g.Value; return nil },
 		"step-input":        func(s *Step, g Given) error { s.Input = g.Value; return nil },
 		"step-output":       func(s *Step, g Given) error { s.Output = g.Value; return nil },
 		"exact":             func(s *Step, _ Given) error { s.exact = true; return nil },
-		"interactive-step":  func(s *Step, _ Given) error { s.interactive = true; return nil },
 		"overlap":           func(s *Step, _ Given) error { s.overlap = true; return nil },
 		"label":             func(s *Step, _ Given) error { s.Label = true; return nil },
 		"unbuffered":        func(s *Step, _ Given) error { s.Unbuffered = true; return nil },
@@ -239,27 +255,15 @@ var stepEffects = once.Value[map[string]func(*Step, Given) error]{Make: func() m
 // allocation: a step has all of it anyway.
 const ofTheJob = " mem mem-per-cpu mem-per-gpu gres gpus gpus-per-node gpus-per-socket cpus-per-gpu constraint exclusive partition account qos reservation time no-kill job-name ntasks-per-gpu switches wait4switch dependency signal tres-per-task "
 
-// Srun reads a call of srun: its command line and the SLURM_ variables. The error is a *Failure.
-func Srun(in SbatchInput) (*Step, error) {
+// srunOne reads what is said of one component; of a heterogeneous job (het) it is the one of this place.
+func srunOne(in SbatchInput, given []Given, words []string, group int, het bool) (*Step, error) {
 	s := &Step{Want: &tasks.Want{SubmitLine: submitLine("srun", in.Args)}, Old: in.Release == Release2205}
 	q := &request{in: in, table: SrunTable(), memory: map[string]Source{}, gres: map[string][]*events.Gres{}}
 	q.Spec = &events.JobSpec{WorkDir: in.Dir, Interactive: true}
-	given, words, err := SrunTable().Parse(in.Args, in.Release)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	lookup := Lookup(in.Environ)
-	for _, g := range given {
-		switch g.Option.Effect {
-		case "help", "usage", "version":
-			s.Print = standardText(SrunTable(), g.Option.Effect, in.Release)
-			return s, nil
-		}
-	}
-	for _, w := range words {
-		if w == ":" {
-			return nil, refusal("heterogeneous steps (components joined by :) are not supported by Stint yet; start the components as steps of their own")
-		}
+	if het {
+		lookup = Lookup(ofGroup(in.Environ, group))
 	}
 	fromEnv := SrunTable().FromEnv(lookup, in.Release)
 	inside := false
@@ -281,7 +285,7 @@ func Srun(in SbatchInput) (*Step, error) {
 				continue
 			}
 		}
-		if inside && g.Source == FromCommandLine {
+		if inside && g.Source != FromEnvironment {
 			s.clear(q, g.Option.Effect)
 		}
 		set[g.Option.Effect] = g.Source
@@ -380,10 +384,6 @@ func (s *Step) wants(q *request, set map[string]Source, order string) error {
 	w, spec := s.Want, q.Spec
 	w.Name, w.GpuBind = spec.Name, q.gpuBound
 	s.binds(q)
-	if w.Interactive = s.interactive && s.Job != 0; w.Interactive {
-		w.Name, w.Tasks, w.Overlap = "interactive", 1, true
-		return nil
-	}
 	w.Tasks, w.MinNodes, w.MaxNodes = spec.Tasks, spec.MinNodes, spec.MaxNodes
 	w.TasksGiven = spec.Tasks > 0
 	w.CpusPerTask, w.TasksPerNode = spec.CpusPerTask, spec.TasksPerNode

@@ -418,6 +418,18 @@ func Sort(hosts []string) {
 	sort.SliceStable(hosts, func(i, j int) bool { return nameOf(hosts[i], 1).before(nameOf(hosts[j], 1)) })
 }
 
+// Compare orders two names as Sort does.
+func Compare(a, b string) int {
+	x, y := nameOf(a, 1), nameOf(b, 1)
+	switch {
+	case x.before(y):
+		return -1
+	case y.before(x):
+		return 1
+	}
+	return 0
+}
+
 // CompressSorted is Compress of the names in the order of Sort; the argument is left as it is.
 func CompressSorted(hosts []string) string {
 	s := append([]string(nil), hosts...)

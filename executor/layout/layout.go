@@ -65,17 +65,6 @@ func Everywhere(alloc *events.Allocation, want *tasks.Want) (out []*tasks.Part, 
 	return out, nil
 }
 
-// OnFirst is one task on the first node of an allocation, beside all steps, with all that the job has there.
-func OnFirst(alloc *events.Allocation) []*tasks.Part {
-	p := &tasks.Part{Node: alloc.FirstNode(), Tasks: []uint32{0}}
-	share, _ := alloc.ForNode(p.Node)
-	p.Cpus = share.GetCpus()
-	for _, g := range share.GetGres() {
-		p.Gres = append(p.Gres, g.CloneVT())
-	}
-	return []*tasks.Part{p}
-}
-
 func lay(alloc *events.Allocation, want *tasks.Want, live []*tasks.Live) ([]*tasks.Part, *Refused) {
 	nodes, no := candidates(alloc, want, live)
 	if no != nil {

@@ -4,7 +4,6 @@
 package tasks
 
 import (
-	"bufio"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -64,11 +63,8 @@ type Frame struct {
 
 // Peer is one end of the talk between a keeper and its launcher. Send may be called from several goroutines.
 type Peer struct {
-	c    net.Conn
-	mu   sync.Mutex
-	head []byte      // of what is sent; guarded by mu
-	both net.Buffers // likewise
-	in   *bufio.Reader
+	c  net.Conn
+	mu sync.Mutex
 }
 
 // PeerOf is a talk that needs no proof: with a program that this one has started.
@@ -76,25 +72,15 @@ func PeerOf(c net.Conn) *Peer { return &Peer{c: c} }
 
 // Send writes a frame. It waits as long as the other side does not read.
 func (p *Peer) Send(k Kind, number uint32, data []byte) error {
+	head := make([]byte, 9, 9+len(data))
+	head[0] = byte(k)
+	binary.BigEndian.PutUint32(head[1:], number)
+	binary.BigEndian.PutUint32(head[5:], uint32(len(data)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.head = append(p.head[:0], byte(k))
-	p.head = binary.BigEndian.AppendUint32(p.head, number)
-	p.head = binary.BigEndian.AppendUint32(p.head, uint32(len(data)))
-	if len(data) <= smallFrame {
-		p.head = append(p.head, data...)
-		_, err := p.c.Write(p.head)
-		return err
-	}
-	p.both = append(p.both[:0], p.head, data) // one call, and nothing is copied
-	all := p.both
-	_, err := all.WriteTo(p.c)
-	clear(p.both)
+	_, err := p.c.Write(append(head, data...))
 	return err
 }
-
-// smallFrame is up to how many bytes a frame is put together before it is sent.
-const smallFrame = 1 << 10
 
 // SendWithin is Send that gives the other side no longer than this.
 func (p *Peer) SendWithin(limit time.Duration, k Kind, number uint32, data []byte) error {
@@ -123,11 +109,8 @@ func (p *Peer) Tell(k Kind, number uint32, m interface{ MarshalVT() ([]byte, err
 
 // Next reads a frame.
 func (p *Peer) Next() (Frame, error) {
-	if p.in == nil { // not before the proof is over, which reads no more than it needs
-		p.in = bufio.NewReaderSize(p.c, readAhead)
-	}
 	var head [9]byte
-	if _, err := io.ReadFull(p.in, head[:]); err != nil {
+	if _, err := io.ReadFull(p.c, head[:]); err != nil {
 		return Frame{}, err
 	}
 	size := binary.BigEndian.Uint32(head[5:])
@@ -135,12 +118,9 @@ func (p *Peer) Next() (Frame, error) {
 		return Frame{}, fmt.Errorf("a frame of %d bytes is larger than the %d that are taken here", size, maxFrame)
 	}
 	f := Frame{Kind(head[0]), binary.BigEndian.Uint32(head[1:]), make([]byte, size)}
-	_, err := io.ReadFull(p.in, f.Data)
+	_, err := io.ReadFull(p.c, f.Data)
 	return f, err
 }
-
-// readAhead is how much is read at once of frames that are small: of a thousand tasks that write a line each there are many.
-const readAhead = 8 << 10
 
 // Close ends the talk.
 func (p *Peer) Close() error { return p.c.Close() }

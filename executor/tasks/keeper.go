@@ -80,7 +80,8 @@ type keeper struct {
 	peer    *Peer
 	hearing hearing
 	begin   *Begin
-	tasks   []*task
+	within  *Within // nil: the step has one component
+	tasks   []*task // their ranks are those of the whole step
 
 	mu     sync.Mutex
 	cancel bool // it was said that the step is cancelled
@@ -176,6 +177,10 @@ func (k *keeper) run(environ []string) (worst syscall.WaitStatus, err error) {
 	k.mu.Lock()
 	k.begin = begin
 	k.mu.Unlock()
+	k.within = begin.Within
+	for i := range k.order.Tasks {
+		k.order.Tasks[i] += k.within.GetTasks()
+	}
 	k.counts = killings()
 	k.oom = killed(k.counts)
 	before := k.oom
@@ -484,9 +489,21 @@ func (k *keeper) environ(t *task, i int) []string {
 			put(string(nv))
 		}
 	}
+	if k.within != nil {
+		put("SLURM_NODEID=" + strconv.FormatUint(uint64(k.order.Node+k.within.Nodes), 10))
+		put("SLURM_GTIDS=" + joined(k.order.Tasks))
+	}
 	put("SLURM_PROCID=" + strconv.FormatUint(uint64(t.rank), 10))
 	put("SLURM_LOCALID=" + strconv.Itoa(i))
 	return out
+}
+
+func joined(ranks []uint32) string {
+	words := make([]string, len(ranks))
+	for i, r := range ranks {
+		words[i] = strconv.FormatUint(uint64(r), 10)
+	}
+	return strings.Join(words, ",")
 }
 
 // await waits for the end of a task, passes on what it has written last, and tells.

@@ -62,7 +62,7 @@ type pmiWiring struct {
 const firstPMI = 11
 
 func newPMI(k *keeper, m *Mpi) *pmiWiring {
-	w := &pmiWiring{k: k, id: k.order.Step, parents: map[uint32]*os.File{}}
+	w := &pmiWiring{k: k, id: m.Id, parents: map[uint32]*os.File{}}
 	var nodes [][]uint32
 	for _, p := range m.Places {
 		nodes = append(nodes, p.Tasks)

@@ -90,7 +90,7 @@ func (notBeside) Is(target error) bool { return target == fs.ErrNotExist }
 // begin has the library made ready, and learns what tasks are told.
 func (w *pmixWiring) begin(c net.Conn, m *Mpi) error {
 	c.SetDeadline(time.Now().Add(pmixStart))
-	order := &PmixOrder{Space: "stint." + w.k.order.Step, Mpi: m, Node: w.k.order.Node, Dir: w.dir}
+	order := &PmixOrder{Space: "stint." + m.Id, Mpi: m, Node: w.k.order.Node + w.k.within.GetNodes(), Dir: w.dir}
 	if err := w.peer.Tell(KindBegin, 0, order); err != nil {
 		return w.failed(err)
 	}

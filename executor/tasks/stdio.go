@@ -88,7 +88,11 @@ func (k *keeper) output(t *task, s *Stream, kind Kind, files *[]*os.File) (*os.F
 
 // fileName puts into a pattern what only the node knows: %t the rank, %n the node's place, %N its name.
 func (k *keeper) fileName(s *Stream, t *task) string {
-	return filename.AtNode(string(s.Path), filename.Names{TaskRank: t.rank, NodeRank: k.order.Node, Node: k.order.Name})
+	rank := t.rank
+	if k.order.CompatOld != 0 { // which counts the tasks of the components before twice
+		rank += k.within.GetTasks()
+	}
+	return filename.AtNode(string(s.Path), filename.Names{TaskRank: rank, NodeRank: k.order.Node, Node: k.order.Name})
 }
 
 const chunk = 64 << 10
@@ -102,7 +106,6 @@ func (t *task) pump(k *keeper, r *os.File, kind Kind) {
 		defer t.pumps.Done()
 		defer r.Close()
 		buf := make([]byte, chunk)
-		full := 0 // reads in a row that took all there was room for
 		var broken error
 		pass := func(n int) {
 			if n > 0 && broken == nil {
@@ -112,11 +115,6 @@ func (t *task) pump(k *keeper, r *os.File, kind Kind) {
 		for {
 			n, err := r.Read(buf)
 			pass(n)
-			if full++; n < len(buf) {
-				full = 0
-			} else if full == muchOutput && len(buf) == chunk {
-				buf = widen(raw, buf)
-			}
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break
 			}
@@ -145,25 +143,6 @@ func (t *task) pump(k *keeper, r *os.File, kind Kind) {
 		}
 		k.peer.Send(kind, t.rank, nil)
 	}()
-}
-
-// Who writes much gets a larger pipe, so that it is woken less often, and more of it goes at once.
-const (
-	muchOutput = 16
-	wideChunk  = 256 << 10
-)
-
-// widen makes a pipe larger, and what is read from it at once; as it was where the kernel has no room for that.
-func widen(pipe syscall.RawConn, buf []byte) []byte {
-	if pipe == nil {
-		return buf
-	}
-	size := 0
-	pipe.Control(func(fd uintptr) { size, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, wideChunk) })
-	if size < wideChunk {
-		return buf
-	}
-	return make([]byte, wideChunk)
 }
 
 // sharing is some bytes of stdin on their way to one or more tasks: they are taken when the last has them.
@@ -237,7 +216,6 @@ func (f *feed) run() {
 	if !f.tty {
 		defer f.w.Close()
 	}
-	many := 0
 	for {
 		f.mu.Lock()
 		for len(f.line) == 0 && !f.over {
@@ -258,11 +236,6 @@ func (f *feed) run() {
 			}
 			f.end()
 			return
-		}
-		if many++; many == muchOutput && !f.tty {
-			if raw, err := f.w.SyscallConn(); err == nil {
-				widen(raw, nil)
-			}
 		}
 		_, err := f.w.Write(p.data)
 		p.share.done()

@@ -117,7 +117,7 @@ func build(t *testing.T) string {
 			os.Chmod(d, s.Mode().Perm()|0o5)
 		}
 	}
-	for name, pkg := range map[string]string{"stint": "stint", "stint-cli": "stint/cli/light", "stint-sbatch": "stint/cli/light/sbatch", "stint-srun": "stint/cli/light/srun"} {
+	for name, pkg := range map[string]string{"stint": "stint", "stint-cli": "stint/cli/light", "stint-sbatch": "stint/cli/light/sbatch"} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

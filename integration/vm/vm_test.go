@@ -50,7 +50,7 @@ func TestCluster(t *testing.T) {
 	m.MemoryMiB = 2048
 	dir := t.TempDir()
 	m.Files = map[string]string{}
-	for name, pkg := range map[string]string{"stint": "stint", "stint-cli": "stint/cli/light", "stint-sbatch": "stint/cli/light/sbatch", "stint-srun": "stint/cli/light/srun"} {
+	for name, pkg := range map[string]string{"stint": "stint", "stint-cli": "stint/cli/light", "stint-sbatch": "stint/cli/light/sbatch"} {
 		m.Files["/stint/"+name] = filepath.Join(dir, name)
 		build(t, "build", filepath.Join(dir, name), pkg)
 	}

@@ -185,6 +185,7 @@ func (d *Desk) unsupported(s *events.JobSpec) *refusal {
 	}{
 		{s.Reboot && d.admin() && setting(d.r.Config(), "RebootProgram") != "", "rebooting nodes before a job (RebootProgram)"},
 		{s.BindGres == events.Choice_CHOICE_YES && d.bound(), "GPUs taken together with the cores next to them; leave --gres-flags out"},
+		{strings.HasPrefix(s.Distribution, "arbitrary"), "an arbitrary distribution of tasks"},
 	} {
 		if u.asked {
 			return refuse(events.Code_UNSUPPORTED, "not supported: %s", u.what)

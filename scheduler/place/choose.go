@@ -465,9 +465,6 @@ func (b *Board) layOut(chosen []candidate, required []int32, q *Request, whole b
 		t := max(q.TasksPerNode, 1)
 		if q.Tasks > 0 {
 			t = q.tasksHere(b, c, order[i+1:], tasks)
-			if q.Arbitrary != nil {
-				t = q.Arbitrary[b.nodes[c.node].name]
-			}
 			if q.Even {
 				later := 0
 				for _, d := range order[i+1:] {
@@ -536,7 +533,7 @@ func (q *Request) tasksHere(b *Board, c candidate, behind []candidate, left int)
 // node has a task, the cores begun with are filled, and the rest goes to the nodes in turn. How the tasks are laid out in the end is another
 // matter where cores are given: then a node may have a core more than its tasks use.
 func (q *Request) deal(b *Board, order []candidate, whole bool) []int {
-	if whole || q.Overcommit || q.Even || q.Arbitrary != nil || q.Tasks < len(order) || q.TasksPerNode > 0 || q.TasksPerSocket > 0 || len(q.Gres) > 0 || q.MinCPUs > q.CPUsPerTask {
+	if whole || q.Overcommit || q.Even || q.Tasks < len(order) || q.TasksPerNode > 0 || q.TasksPerSocket > 0 || len(q.Gres) > 0 || q.MinCPUs > q.CPUsPerTask {
 		return nil
 	}
 	left, need := q.Tasks-len(order), q.Tasks*q.CPUsPerTask

@@ -259,12 +259,6 @@ func (b *Board) capacity(n *node, q *Request, whole bool, p *partition, r *room)
 	if tasks < 1 || pool < 1 || tasks < q.TasksPerNode {
 		return 0, 0
 	}
-	if q.Arbitrary != nil {
-		if tasks < q.Arbitrary[n.name] || q.Arbitrary[n.name] == 0 {
-			return 0, 0
-		}
-		tasks = q.Arbitrary[n.name]
-	}
 	return tasks, pool
 }
 

@@ -32,14 +32,13 @@ type Request struct {
 	MinNodes, MaxNodes int
 	Tasks              int // 0: as many as the nodes make (TasksPerNode each, or 1)
 	CPUsPerTask        int
-	TasksPerNode       int            // 0: no bound
-	Arbitrary          map[string]int // tasks of each node, where each task names its own; nil: not so
-	TasksPerCore       int            // 0: no bound
-	TasksPerSocket     int            // 0: no bound
-	MinCPUs            int            // that a node has to have free, and gives unless more tasks than CPUs may be on it
-	Built              int            // CPUs that a node must have, free or not: the tasks per node that were asked for, even if there are fewer tasks
-	ThreadsPerCore     int            // use at most these of each core; 0: all
-	Sockets, Cores     int            // a node has at least these sockets, cores in a socket
+	TasksPerNode       int // 0: no bound
+	TasksPerCore       int // 0: no bound
+	TasksPerSocket     int // 0: no bound
+	MinCPUs            int // that a node has to have free, and gives unless more tasks than CPUs may be on it
+	Built              int // CPUs that a node must have, free or not: the tasks per node that were asked for, even if there are fewer tasks
+	ThreadsPerCore     int // use at most these of each core; 0: all
+	Sockets, Cores     int // a node has at least these sockets, cores in a socket
 	MinThreads         int
 
 	Memory    MemoryKind
@@ -139,9 +138,6 @@ func shapeKey(spec *events.JobSpec) string {
 	}
 	if inRow(spec.Distribution) {
 		only.Distribution = "block:block"
-	}
-	if arbitrary(spec) {
-		only.Distribution = "arbitrary"
 	}
 	b, err := only.MarshalVT()
 	if err != nil {
@@ -269,41 +265,12 @@ func (q *Request) pooled() *GresRequest {
 	return nil
 }
 
-// arbitrary says whether each task of a job names the node that it is to run on.
-func arbitrary(spec *events.JobSpec) bool { return strings.HasPrefix(spec.Distribution, "arbitrary") }
-
-// readArbitrary counts how many tasks name each node. Without a number of tasks there are as many as nodes are named, each time.
-func (q *Request) readArbitrary(list string) *Problem {
-	names, err := hostlist.Expand(list, hostlist.MaxHosts)
-	switch {
-	case err != nil:
-		return problem(events.Code_INVALID_NODE, "node list: %s", err)
-	case q.Tasks == 0:
-		q.Tasks = len(names)
-	}
-	if len(names) < q.Tasks || q.Tasks == 0 {
-		return problem(events.Code_INVALID_NODE, "an arbitrary distribution names %d nodes for %d tasks; name one for each", len(names), q.Tasks)
-	}
-	q.Arbitrary, q.NodeList, q.TasksPerNode = map[string]int{}, nil, 0
-	for _, name := range names[:q.Tasks] {
-		if q.Arbitrary[name]++; q.Arbitrary[name] == 1 {
-			q.NodeList = append(q.NodeList, name)
-		}
-	}
-	q.MinNodes, q.MaxNodes = len(q.NodeList), len(q.NodeList)
-	return nil
-}
-
 func (q *Request) readNodes(spec *events.JobSpec) *Problem {
 	var err error
 	if q.NodeList, err = distinctHosts(spec.NodeList); err != nil {
 		return problem(events.Code_INVALID_NODE, "node list: %s", err)
 	}
-	if arbitrary(spec) {
-		if err := q.readArbitrary(spec.NodeList); err != nil {
-			return err
-		}
-	} else {
+	if !strings.HasPrefix(spec.Distribution, "arbitrary") {
 		hostlist.Sort(q.NodeList) // where fewer than all are taken, it is the first by name
 	}
 	if q.Exclude, err = distinctHosts(spec.Exclude); err != nil {

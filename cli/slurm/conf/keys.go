@@ -50,8 +50,6 @@ var keyTable = []keyGroup{
 	{Mapped, "executors keep their spool under the state folder", "SlurmdSpoolDir"},
 	{Mapped, "the supervisor tracks processes by their control group", "ProctrackType"},
 	{Mapped, "the supervisor binds and confines tasks", "TaskPlugin TaskPluginParam"},
-	{Mapped, "salloc without a command runs what they say; of LaunchParameters use_interactive_step counts, the others are as they are here anyway", "SallocDefaultCommand InteractiveStepOptions LaunchParameters"},
-	{Mapped, "with 1 and 2 processes are as nice as sbatch or srun was that asked for them; the keeper of a step is so too", "PropagatePrioProcess"},
 	{Mapped, "usage is sampled by the executor", `JobAcctGatherType JobAcctGatherFrequency JobAcctGatherParams`},
 	{Mapped, "job ends are published on the bus", "JobCompType"},
 
@@ -75,7 +73,9 @@ var keyTable = []keyGroup{
 	{Harmless, "srun gives programs no ports, and PMIx what its library has by default", "MpiParams"},
 	{Harmless, "srun launches steps itself", "LaunchType"},
 	{Harmless, "salloc and srun are not asked whether they still live; an allocation lasts until they end or its time limit", "InactiveLimit"},
-	{Harmless, "srun --bcast is refused, and sbcast sends as it does without options", "BcastParameters BcastExclude SbcastParameters"},
+	{Harmless, "salloc runs the user's shell where it is called", "SallocDefaultCommand InteractiveStepOptions LaunchParameters"},
+	{Harmless, "of BcastParameters DestDir counts; what is copied is compressed where the command says so, and libraries are not copied", "BcastParameters BcastExclude SbcastParameters"},
+	{Harmless, "jobs run at the node's own priority (nice 0); one in the script changes it", "PropagatePrioProcess"},
 	{Harmless, "virtual memory is not limited; real memory is", "VSizeFactor"},
 	{Harmless, "steps that can not be killed are reported when it happens", "UnkillableStepTimeout UnkillableStepProgram"},
 	{Harmless, "power saving is not built: nodes stay up", `SuspendTime SuspendTimeout SuspendRate ResumeRate ResumeTimeout SuspendExcNodes
@@ -173,6 +173,10 @@ func classify(k key, value string) (Class, string) {
 					return Harmless, "accounts, users and QoS are enforced as it says; the ledger keeps jobs and steps all the same"
 				}
 			}
+		}
+	case Harmless:
+		if k.name == "PropagatePrioProcess" && v == "0" {
+			return Honoured, ""
 		}
 	case Mapped:
 		switch {

@@ -30,7 +30,7 @@ func Steps(jobs []Job) []Step {
 		for _, s := range j.GetSteps() {
 			steps = append(steps, Step{j, s.GetStep(), s})
 		}
-		if !j.GetSpec().GetInteractive() {
+		if !j.Scriptless() {
 			steps = append(steps, Step{j, events.StepBatch, nil})
 		}
 	}
@@ -54,8 +54,14 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// Label is the step as people name it: `8_3.batch`.
-func (s Step) Label() string { return s.Job.Label() + "." + events.StepName(s.Step) }
+// Label is the step as people name it: `8_3.batch`; in a heterogeneous job by the id of its component.
+func (s Step) Label() string {
+	job := s.Job.Label()
+	if s.GetHetId() != 0 {
+		job = u32(s.GetId())
+	}
+	return job + "." + events.StepName(s.Step)
+}
 
 func (s Step) name() string {
 	if s.Live != nil {
