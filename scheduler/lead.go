@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"stint/events"
@@ -25,6 +26,7 @@ type leadership struct {
 	led     bool // the fold has shown that term
 	pending []*events.SchedMessage
 	out     *outstanding // the message on its way
+	voids   []uint64     // messages of leaders that were void, folded while one was on its way
 	n       uint64       // of the message sent last in this term
 	cycle   uint64
 	quiet   bool // the last cycle decided nothing: go by cause and next
@@ -95,7 +97,11 @@ func (c *Controller) step(ctx context.Context) time.Duration {
 		if l.out.seq == 0 || c.state.Seq() < l.out.seq {
 			return idle // on its way, or not yet folded: decide nothing
 		}
-		l.out = nil
+		if slices.Contains(l.voids, l.out.seq) && c.leading() {
+			c.log.Warn("what was decided had no effect: somebody else writes in the name of this term; it is decided again", "seq", l.out.seq, "term", fmt.Sprintf("%x", l.nonce[:4]))
+			l.pending, l.cause = nil, true
+		}
+		l.out, l.voids = nil, nil
 	}
 	if l.led && !c.leading() {
 		c.deposed()
@@ -195,7 +201,7 @@ func (c *Controller) settled(r appendResult) {
 		l.out.seq = r.seq
 	case errors.As(r.err, &deposed):
 		c.log.Warn("an append was refused", "what", l.out.cause, "found", deposed.Found)
-		l.pending = nil
+		l.pending, l.cause = nil, true
 		l.out.seq = deposed.Found
 		if !l.led {
 			l.nonce, l.held = nil, false // the term was not begun
@@ -247,7 +253,8 @@ func (c *Controller) decide(ctx context.Context) time.Duration {
 		}
 		return time.Second
 	}
-	l.cycle++
+	// The log numbers what was taken; what was sent and refused, or was void, is not among it.
+	l.n, l.cycle = c.state.Term().N, max(l.cycle, c.state.Term().Cycle)+1
 	packs := cycle.Pack(facts)
 	for i, pack := range packs {
 		l.n++

@@ -93,6 +93,9 @@ func (c *Controller) fold(b read) {
 			c.beats.heard(e.Name)
 		}
 		for _, void := range v.Void {
+			if void.Index < 0 && e.Author == events.AuthorLeader && c.lead.out != nil {
+				c.lead.voids = append(c.lead.voids, e.Seq)
+			}
 			c.log.Debug("void", "seq", e.Seq, "index", void.Index, "why", void.Why)
 		}
 	}
