@@ -37,8 +37,10 @@ static pmix_status_t on_fence(const pmix_proc_t procs[], size_t n, const pmix_in
 }
 
 static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t n, pmix_modex_cbfunc_t cb, void *cbdata) {
-	(void)info; (void)n;
-	goFetch(proc->rank, (void *)cb, cbdata);
+	char *key = ""; // what the task asks for, of all that the other one has to say
+	for (size_t i = 0; i < n; i++)
+		if (PMIX_CHECK_KEY(&info[i], PMIX_REQUIRED_KEY) && info[i].value.type == PMIX_STRING && info[i].value.data.string) key = info[i].value.data.string;
+	goFetch(proc->rank, key, (void *)cb, cbdata);
 	return PMIX_SUCCESS;
 }
 

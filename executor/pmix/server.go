@@ -10,6 +10,7 @@ package main
 import "C"
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"stint/executor/tasks"
@@ -35,7 +37,7 @@ type server struct {
 	gathers map[string]modex // who waits for a fence
 	pieces  map[string][]byte
 	fetches map[uint64]modex
-	asked   map[uint64]*tasks.Fetch // questions of other nodes that the library answers
+	asked   map[uint64]question // of other nodes, that the library answers
 	last    uint64
 }
 
@@ -46,7 +48,7 @@ var the *server
 
 func newServer(keeper *tasks.Peer, order *tasks.PmixOrder) *server {
 	s := &server{keeper: keeper, order: order, place: map[uint32]uint32{}, fences: map[string]int{}, gathers: map[string]modex{},
-		pieces: map[string][]byte{}, fetches: map[uint64]modex{}, asked: map[uint64]*tasks.Fetch{}}
+		pieces: map[string][]byte{}, fetches: map[uint64]modex{}, asked: map[uint64]question{}}
 	for i, p := range order.Mpi.Places {
 		for _, r := range p.Tasks {
 			s.place[r] = uint32(i)
@@ -217,16 +219,7 @@ func (s *server) gathered(m *tasks.Gather) {
 
 func (s *server) fetched(m *tasks.Fetch) {
 	if !m.Answer {
-		s.mu.Lock()
-		s.last++
-		id := s.last
-		s.asked[id] = m
-		s.mu.Unlock()
-		space := C.CString(s.order.Space)
-		defer C.free(unsafe.Pointer(space))
-		if rc := C.glue_ask(space, C.uint32_t(m.Rank), C.uint64_t(id)); rc != 0 {
-			s.answer(id, rc, nil)
-		}
+		s.ask(m, time.Now().Add(publishTime))
 		return
 	}
 	s.mu.Lock()
@@ -242,16 +235,46 @@ func (s *server) fetched(m *tasks.Fetch) {
 	}
 }
 
-// answer answers another node.
+// publishTime is how long a task may take to publish what another one asks for. Without all of it being gathered first, a task may ask
+// between two of the other's publications.
+const publishTime = 60 * time.Second
+
+// question is one of another node, for what a task here has published.
+type question struct {
+	fetch *tasks.Fetch
+	until time.Time
+}
+
+// ask has the library answer a question, as soon as the task has published anything.
+func (s *server) ask(m *tasks.Fetch, until time.Time) {
+	s.mu.Lock()
+	s.last++
+	id := s.last
+	s.asked[id] = question{m, until}
+	s.mu.Unlock()
+	space := C.CString(s.order.Space)
+	defer C.free(unsafe.Pointer(space))
+	if rc := C.glue_ask(space, C.uint32_t(m.Rank), C.uint64_t(id)); rc != 0 {
+		s.answer(id, rc, nil)
+	}
+}
+
+// answer answers another node, or asks again where what it wants is not among what was published yet. A blob holds keys as they are.
 func (s *server) answer(id uint64, status C.int, blob []byte) {
 	s.mu.Lock()
-	m := s.asked[id]
+	q, ok := s.asked[id]
 	delete(s.asked, id)
 	s.mu.Unlock()
-	if m != nil {
-		m.Answer, m.Status, m.Data = true, int32(status), blob
-		s.keeper.Tell(tasks.KindFetch, 0, m)
+	if !ok {
+		return
 	}
+	m := q.fetch
+	if m.Key != "" && (status == C.PMIX_ERR_NOT_FOUND || status == C.PMIX_SUCCESS && !bytes.Contains(blob, []byte(m.Key))) && time.Now().Before(q.until) {
+		time.AfterFunc(10*time.Millisecond, func() { s.ask(m, q.until) })
+		return
+	}
+	m.Answer, m.Status, m.Data = true, int32(status), blob
+	s.keeper.Tell(tasks.KindFetch, 0, m)
 }
 
 // waiters are calls of C that wait for the library to say that something is done.
@@ -329,7 +352,7 @@ func goFence(procs *C.uint32_t, n C.size_t, all C.uint32_t, data *C.char, size C
 }
 
 //export goFetch
-func goFetch(rank C.uint32_t, f, arg unsafe.Pointer) {
+func goFetch(rank C.uint32_t, key *C.char, f, arg unsafe.Pointer) {
 	s := the
 	to := modex{f, arg}
 	at, ok := s.place[uint32(rank)]
@@ -339,7 +362,7 @@ func goFetch(rank C.uint32_t, f, arg unsafe.Pointer) {
 	}
 	s.mu.Lock()
 	s.last++
-	m := &tasks.Fetch{Id: s.last, To: at, Rank: uint32(rank)}
+	m := &tasks.Fetch{Id: s.last, To: at, Rank: uint32(rank), Key: C.GoString(key)}
 	s.fetches[m.Id] = to
 	s.mu.Unlock()
 	go s.keeper.Tell(tasks.KindFetch, 0, m)
