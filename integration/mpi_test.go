@@ -43,11 +43,12 @@ int main(int argc, char **argv) {
 var mpis = []struct {
 	name, compiler, kind, needs string
 	env                         []string
+	soak                        bool
 }{
 	{name: "MPICH over PMI", compiler: "mpicc.mpich", kind: "pmi2"},
 	{name: "Open MPI over PMIx", compiler: "mpicc.openmpi", kind: "pmix", needs: pmixServer},
 	{name: "Open MPI over PMIx, each rank asked for when it is needed", compiler: "mpicc.openmpi", kind: "pmix", needs: pmixServer,
-		env: []string{"OMPI_MCA_pmix_base_async_modex=1", "OMPI_MCA_pmix_base_collect_data=0"}},
+		env: []string{"OMPI_MCA_pmix_base_async_modex=1", "OMPI_MCA_pmix_base_collect_data=0"}, soak: true},
 }
 
 const pmixServer = "stint-pmix"
@@ -96,6 +97,9 @@ func TestMPI(t *testing.T) {
 	c := start(t, "--nodes", "n[1-2]", "--cpus", "4", "--memory", "8000")
 	for _, m := range mpis {
 		t.Run(m.name, func(t *testing.T) {
+			if m.soak && os.Getenv("STINT_SOAK") == "" {
+				t.Skip("set STINT_SOAK=1: it fails once in some dozens of runs (docs/mpi.md)")
+			}
 			program := built(t, c, m.compiler, m.needs)
 			var want []string
 			for r := range 8 {
