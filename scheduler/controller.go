@@ -132,6 +132,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		up := s.State == bus.Up
 		if c.busUp.Swap(up) != up && up {
 			c.beats.forgive()
+			c.feed.Back()
 		}
 	})
 	defer stopStatus()

@@ -29,6 +29,10 @@ type Feed struct {
 	fresh bool      // last is what the stream said since this controller leads
 	gone  []erasure // blobs to erase
 
+	recent []projections.JobEvent // the last that this controller has put into the stream, which the bus may lose with its life
+	again  int                    // entries at the front of queue that are put there once more: they have been told of
+	doubt  bool                   // the bus was away: look how far the stream is
+
 	Told func([]projections.JobEvent) // hears what this controller has put into the stream; may be nil
 	wake chan struct{}
 }
@@ -51,6 +55,7 @@ func (p place) before(e *projections.JobEvent) bool {
 const (
 	partMost = 2000   // entries appended at once
 	keepMost = 50_000 // entries a follower keeps before it looks how far the stream is
+	lostMost = 4096   // entries put into the stream last that are kept, should the bus lose them
 	passMost = 1000   // entries passed over, at most, that say no place in the log
 )
 
@@ -90,7 +95,8 @@ func (f *Feed) look(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.done, f.last = at, last
+	f.done, f.last, f.doubt = at, last, false
+	f.recall()
 	f.drop()
 	return nil
 }
@@ -124,13 +130,37 @@ func (f *Feed) end(ctx context.Context) (last uint64, at place, err error) {
 	return 0, place{}, err
 }
 
+// recall takes back what was in the stream and is not any more: a server acknowledges job states before it has written them, and
+// may be killed in between. With the lock held.
+func (f *Feed) recall() {
+	n := len(f.recent)
+	for n > 0 && f.done.before(&f.recent[n-1]) {
+		n--
+	}
+	lost := f.recent[n:]
+	f.recent = f.recent[:n:n]
+	if len(lost) > 0 {
+		f.log.Warn("the bus has lost job states, which are told again", "stream", bus.JobsStream, "states", len(lost))
+		f.queue = append(append([]projections.JobEvent(nil), lost...), f.queue...)
+		f.again += len(lost)
+	}
+}
+
+// Back says that the bus was away and is there again.
+func (f *Feed) Back() {
+	f.mu.Lock()
+	f.doubt = true
+	f.mu.Unlock()
+	f.nudge()
+}
+
 // drop forgets entries that are in the stream. With the lock held.
 func (f *Feed) drop() {
 	n := 0
 	for n < len(f.queue) && !f.done.before(&f.queue[n]) {
 		n++
 	}
-	f.queue = f.queue[n:]
+	f.queue, f.again = f.queue[n:], max(0, f.again-n)
 	if len(f.queue) == 0 {
 		f.queue = nil
 	}
@@ -237,6 +267,7 @@ func (f *Feed) Part(ctx context.Context) bool {
 	n := min(len(f.queue), partMost)
 	part := f.queue[:n:n]
 	after, leads, fresh, long := f.last, f.leads, f.fresh, len(f.queue) > keepMost
+	told, doubt := min(f.again, n), f.doubt
 	f.mu.Unlock()
 
 	for _, e := range gone {
@@ -245,6 +276,12 @@ func (f *Feed) Part(ctx context.Context) bool {
 			f.log.Warn("erasing a blob", "subject", e.subject, "error", err)
 		}
 		cancel()
+	}
+	if doubt && leads {
+		if f.look(ctx) != nil {
+			sleep(ctx, 200*time.Millisecond)
+		}
+		return true
 	}
 	if !leads {
 		if long {
@@ -288,11 +325,15 @@ func (f *Feed) Part(ctx context.Context) bool {
 		}
 		return true
 	}
-	if f.Told != nil {
-		f.Told(part)
+	if f.Told != nil && told < n {
+		f.Told(part[told:])
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.recent = append(f.recent, part...)
+	if over := len(f.recent) - lostMost; over > lostMost {
+		f.recent = append([]projections.JobEvent(nil), f.recent[over:]...)
+	}
 	f.last = last
 	f.done = place{part[n-1].Seq, part[n-1].Index}
 	f.drop()

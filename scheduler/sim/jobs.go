@@ -42,6 +42,9 @@ func (s *jobStream) Append(_ context.Context, after uint64, entries []bus.Entry)
 	if fails {
 		most = s.w.rng.IntN(most + 1)
 	}
+	if fails && s.w.flaw == flawFeedLost { // the first of them: lost ones at the end are put there again
+		entries, most = entries[1:], len(entries)-1
+	}
 	for i, e := range entries[:most] {
 		if at := after + uint64(i); at < uint64(len(s.list)) && s.w.flaw != flawFeed {
 			if m := s.list[at]; m.Subject != e.Subject || string(m.Data) != string(e.Data) {
