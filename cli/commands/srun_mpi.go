@@ -97,9 +97,7 @@ func (h *hub) settle(l *launcher, key string, t *meeting) {
 	switch {
 	case t.failed != "": // whoever comes later is told then
 		for n := range t.come {
-			if t.data[n] != nil || t.come[n] {
-				to = append(to, n)
-			}
+			to = append(to, n)
 		}
 		t.come, t.data = map[int]bool{}, map[int][]byte{}
 	case len(t.come) == len(t.nodes):

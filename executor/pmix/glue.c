@@ -147,8 +147,6 @@ void glue_modex_done(void *cb, void *data, int status, const void *blob, size_t 
 	((pmix_modex_cbfunc_t)cb)(status, copy, n, data, copy ? release : NULL, copy);
 }
 
-void glue_op_done(void *cb, void *data, int status) { ((pmix_op_cbfunc_t)cb)(status, data); }
-
 static void asked(pmix_status_t status, char *data, size_t n, void *cbdata) {
 	uint64_t *id = cbdata;
 	goFetched(*id, status, data, n);

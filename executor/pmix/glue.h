@@ -26,5 +26,4 @@ const char *glue_error(int status);
 
 // Answers to what Go was asked for.
 void glue_modex_done(void *cb, void *data, int status, const void *blob, size_t n);
-void glue_op_done(void *cb, void *data, int status);
 int glue_ask(const char *space, uint32_t rank, uint64_t id); // a blob of a task here: goFetched comes

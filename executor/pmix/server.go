@@ -200,10 +200,9 @@ func (s *server) gathered(m *tasks.Gather) {
 		s.mu.Unlock()
 		return
 	}
-	blob, to, ok := s.pieces[m.Key], s.gathers[m.Key], false
-	if _, ok = s.gathers[m.Key]; ok {
-		delete(s.gathers, m.Key)
-	}
+	blob := s.pieces[m.Key]
+	to, ok := s.gathers[m.Key]
+	delete(s.gathers, m.Key)
 	delete(s.pieces, m.Key)
 	s.mu.Unlock()
 	if !ok {
