@@ -229,13 +229,6 @@ func (f *Feed) Covers(r Rest) bool {
 	return r.Seq < f.done.Seq || r.Seq == f.done.Seq && r.Index <= f.done.Index
 }
 
-// Waiting returns what was derived and is not known to be in the stream.
-func (f *Feed) Waiting() []projections.JobEvent {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]projections.JobEvent(nil), f.queue...)
-}
-
 // Backlog is how many entries wait.
 func (f *Feed) Backlog() int {
 	f.mu.Lock()

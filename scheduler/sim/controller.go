@@ -165,7 +165,7 @@ func (c *controller) snapshot() {
 	if c.w.flaw == flawSnapshot {
 		state.Nonces = nil
 	}
-	s := &saved{c.fold.Seq(), encode(state), c.feed.Waiting(), true}
+	s := &saved{c.fold.Seq(), encode(state), c.feed.Rest().Waiting, true}
 	c.disk = append(c.disk, s)
 	c.later(c.w.transit(), func() {
 		if !c.passes("written half of a snapshot") {
